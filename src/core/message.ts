@@ -1,0 +1,43 @@
+/**
+ * Messages: what the model and the agent said to one another. A message is stored once, under the step that made it, and
+ * never changed. Pawl's own shape is provider-neutral; src/openai writes it in a provider's words.
+ */
+
+export interface ToolCall {
+  /** Nine alphanumerics, made by Pawl from the call's seq: unique in a run and accepted by every provider. */
+  id: string;
+  name: string;
+  /** JSON text of an object, always parseable; arguments that were not stand here as an object that shows the fault. */
+  arguments: string;
+}
+
+export type Message =
+  | { role: 'user'; content: string }
+  | { role: 'assistant'; content: string | null; toolCalls: ToolCall[]; reasoning?: string }
+  | { role: 'tool'; callId: string; name: string; content: string };
+
+/**
+ * A stored message. (seq, pos) orders the history: the task is (0, 0); an LLM step writes its reply at (its seq, 0); the
+ * result of the n-th call of that reply is (the LLM step's seq, n), whenever and in whatever order the calls ended; an
+ * objection of Pawl's to a final answer is (its seq, 1).
+ */
+export interface StoredMessage {
+  seq: number;
+  pos: number;
+  /** Tokens of the message by the model's tokenizer; null: not counted yet (the task, which clients store uncounted). */
+  tokens: number | null;
+  message: Message;
+}
+
+const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz';
+
+/** The id of the tool call that step `seq` of a run performs: `c` and eight base-36 digits. */
+export function callIdOf(seq: number): string {
+  let rest = seq;
+  let digits = '';
+  for (let i = 0; i < 8; i++) {
+    digits = `${alphabet[rest % 36]}${digits}`;
+    rest = Math.floor(rest / 36);
+  }
+  return `c${digits}`;
+}

@@ -1,0 +1,99 @@
+/**
+ * Outcomes: what performing a step produced. A value, never an exception: a model that refuses, a tool that throws and a
+ * call that was cut short are all expected results, and decide.ts says what comes next for each.
+ */
+import type { Reason, Usage } from './run.js';
+import type { Effect } from './step.js';
+
+/** What a model answered, as the adapter read it, before Pawl looks at its calls. */
+export interface LlmReply {
+  content: string | null;
+  /** Calls as the provider sent them; ids are dropped at ingest and made anew. */
+  calls: { name: string; arguments: string }[];
+  reasoning?: string;
+  usage: Usage;
+  /** The model that answered, as the provider names it. */
+  model: string;
+}
+
+/**
+ * Why a model call failed. `retryable`: another attempt may succeed. `terminal`: none will, and the run fails for
+ * `reason`. `overflow`: the prompt did not fit, and a shorter one may.
+ */
+export interface LlmFailure {
+  class: 'retryable' | 'terminal' | 'overflow';
+  /** Short and stable: rate_limited, server_error, timeout, connection, invalid_response, quota_exhausted, … */
+  code: string;
+  message: string;
+  /** For a dead step, the run's reason; `attempts_exhausted` for a retryable one. */
+  reason: Reason;
+  /** The provider's Retry-After; null when it gave none. */
+  retryAfterMs: number | null;
+  /** Set when the failed call is known to have been billed. */
+  usage: Usage | null;
+}
+
+export type LlmAnswer = { ok: true; reply: LlmReply } | { ok: false; failure: LlmFailure };
+
+/** A tool call of a reply, checked and ready to be planned as a step. */
+export interface PlannedCall {
+  name: string;
+  /** JSON text of an object. */
+  arguments: string;
+  effect: Effect;
+  callHash: string;
+  maxAttempts: number;
+  timeoutMs: number;
+  sequential: boolean;
+  /** Set when the call will not be executed (unknown tool, invalid arguments): the observation the model gets instead. */
+  fault: string | null;
+  /** Set when an identical `once` call of this run failed or is unknown: an operator decides whether this one may run. */
+  identicalTo: number | null;
+}
+
+/** A tool's answer made storable: what the model sees, and the whole text where that was cut. */
+export interface StorableText {
+  text: string;
+  tokens: number;
+  full: string | null;
+}
+
+/** Why a call was cut short by its own worker. */
+export type AbortCause = 'timeout' | 'ending' | 'lost' | 'shutdown';
+
+export type Outcome =
+  | {
+      kind: 'reply';
+      content: string | null;
+      reasoning?: string;
+      calls: PlannedCall[];
+      /** Whether the request offered tools; a reply to one that did not is the last. */
+      mayCallTools: boolean;
+      /** Set when the final answer does not satisfy the agent's `output`: what the model is told. */
+      objection: { text: string; tokens: number } | null;
+      usage: Usage;
+      model: string;
+      tokens: number;
+      taskTokens: number;
+      windowFrom: number;
+    }
+  | { kind: 'llm_failure'; failure: LlmFailure; retryInMs: number; windowFrom: number | null }
+  | { kind: 'tool_value'; value: StorableText }
+  /** A tool that failed, or could not be asked. `notStarted`: it vouches that nothing happened. */
+  | {
+      kind: 'tool_failure';
+      code: string;
+      observation: StorableText;
+      retry: boolean;
+      notStarted: boolean;
+      retryInMs: number;
+    }
+  /** A `once` call that may have happened. */
+  | { kind: 'tool_unknown'; code: string; message: string }
+  /** What `onUnknown` said of a `once` call whose fate is not known: ask an operator, or this observation. */
+  | { kind: 'unknown_settled'; observation: StorableText | null }
+  /** The guard found a limit reached before anything was spent. */
+  | { kind: 'limit'; reason: Reason }
+  | { kind: 'aborted'; cause: AbortCause; callOver: boolean }
+  /** The outcome cannot be stored even after it was made storable. */
+  | { kind: 'unstorable'; message: string };

@@ -1,0 +1,138 @@
+/**
+ * A run: one execution of an agent, from input to output. Here stand its states, the reasons it can end for and what it
+ * may spend. Who moves a run from one state to another: draft.ts (settling), record.ts, commands.ts, recover.ts.
+ */
+
+/**
+ * - `pending`: accepted, no step claimed yet.
+ * - `running`: at least one step is claimed or may be claimed.
+ * - `suspended`: every open step waits for something it names.
+ * - `completed`, `failed`, `cancelled`: final; only a redrive leaves `failed`.
+ */
+export const runStatuses = ['pending', 'running', 'suspended', 'completed', 'failed', 'cancelled'] as const;
+export type RunStatus = (typeof runStatuses)[number];
+
+/** Why a run is in its status, where the status alone does not say. Closed: a new one comes with its documentation. */
+export const reasons = [
+  'max_steps',
+  'max_turns',
+  'max_tokens',
+  'max_cost',
+  'deadline',
+  'loop_detected',
+  'breaker_open',
+  'attempts_exhausted',
+  'crash_loop',
+  'claim_loop',
+  'unstorable',
+  'unknown_outcome',
+  'quota_exhausted',
+  'invalid_request',
+  'invalid_response',
+  'refused',
+  'content_filter',
+  'context_overflow',
+  'invalid_output',
+  'stopped_early',
+  'cancelled',
+] as const;
+export type Reason = (typeof reasons)[number];
+
+/** What a run does at a limit: make the next LLM call its last, fail, or wait for the limit to be raised. */
+export const onLimits = ['finish', 'fail', 'suspend'] as const;
+export type OnLimit = (typeof onLimits)[number];
+
+export interface Limits {
+  /** LLM and tool steps; waits and further attempts do not count. */
+  maxSteps: number;
+  /** LLM steps that may call tools. */
+  maxTurns: number;
+  /** Wall time from acceptance, waits and pauses included; null: no deadline. */
+  deadlineMs: number | null;
+  onLimit: OnLimit;
+}
+
+export interface Usage {
+  inputTokens: number;
+  cachedInputTokens: number;
+  outputTokens: number;
+  /** Null when no price is known for the model. */
+  costUsd: number | null;
+  /** True when any part is an estimate: the provider reported no usage, or a call was lost in a crash. */
+  estimated: boolean;
+}
+
+export const noUsage: Usage = {
+  inputTokens: 0,
+  cachedInputTokens: 0,
+  outputTokens: 0,
+  costUsd: null,
+  estimated: false,
+};
+
+export function addUsage(a: Usage, b: Usage): Usage {
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    cachedInputTokens: a.cachedInputTokens + b.cachedInputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    costUsd: a.costUsd === null && b.costUsd === null ? null : (a.costUsd ?? 0) + (b.costUsd ?? 0),
+    estimated: a.estimated || b.estimated,
+  };
+}
+
+export interface RunError {
+  code: string;
+  message: string;
+}
+
+/** The end a run has been given while some of its steps are still claimed: it takes no new claim and ends with the last. */
+export interface Ending {
+  status: 'failed' | 'cancelled';
+  reason: Reason;
+  error: RunError | null;
+  at: Date;
+}
+
+/** The run row as the rules see it. Times are the database's. */
+export interface RunState {
+  id: string;
+  agent: string;
+  /** Null until the first claim pins the run to the version its worker serves. */
+  agentVersion: string | null;
+  /** Model asked for at the start of the run; null: the agent's own. */
+  model: string | null;
+  status: RunStatus;
+  reason: Reason | null;
+  endingAs: Ending | null;
+  /** A limit reached under `finish`: the next LLM step is the last, without tools, and the run completes for this reason. */
+  finishingAs: Reason | null;
+  pauseAt: Date | null;
+  deadlineAt: Date | null;
+  limits: Limits;
+  llmTimeoutMs: number;
+  llmAttempts: number;
+  /** Moved by each command, so that a state kept in memory can be told from a changed one. */
+  rev: number;
+  /** The seq the next planned step gets; the seqs of a run are 1..n without a gap. */
+  nextSeq: number;
+  openSteps: number;
+  suspendedSteps: number;
+  stepsUsed: number;
+  turnsUsed: number;
+  usage: Usage;
+  /** Objections to a final answer so far (an answer that did not satisfy `output`). */
+  objections: number;
+  /** History before this step's seq is no longer sent to the model. 0: everything is. */
+  windowFrom: number;
+  /** Id of the newest event of the run. */
+  lastEvent: number;
+  output: string | null;
+  error: RunError | null;
+  createdAt: Date;
+  startedAt: Date | null;
+  finishedAt: Date | null;
+}
+
+export function isFinal(status: RunStatus): status is 'completed' | 'failed' | 'cancelled' {
+  return status === 'completed' || status === 'failed' || status === 'cancelled';
+}

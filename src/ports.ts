@@ -1,0 +1,260 @@
+/**
+ * The outside world as the engine sees it: a store that keeps the truth, a queue that wakes workers up, a model, a clock
+ * and a source of ids. Adapters: src/postgres, src/bullmq, src/openai; the fakes in src/testing pass the same contracts.
+ * Next: engine/run-step.ts, which uses all of them.
+ */
+import type { Draft } from './core/draft.js';
+import type { Message, StoredMessage } from './core/message.js';
+import type { LlmAnswer } from './core/outcome.js';
+import type { RunState } from './core/run.js';
+import type { AttemptRecord, StepState } from './core/step.js';
+import type {
+  AgentListing,
+  EventView,
+  NewRun,
+  RunFilter,
+  RunPage,
+  RunView,
+  StepView,
+  ToolListing,
+} from './core/view.js';
+
+/** A pending step handed to the queue. The job's id is `<runId>.<seq>.<dispatch>`, its data these ids. */
+export interface Dispatch {
+  queue: string;
+  runId: string;
+  seq: number;
+  dispatch: number;
+}
+
+export interface ClaimRequest {
+  runId: string;
+  seq: number;
+  dispatch: number;
+  /** Made by the worker before it sends the claim; the same token may claim again when the answer was lost. */
+  token: string;
+  workerId: string;
+  /** Agent versions the worker serves, by agent name. */
+  serves: ReadonlyMap<string, string>;
+  /** Whether the process is free to take a suspect step. */
+  takesSuspect: boolean;
+}
+
+export type Refusal =
+  | 'stale'
+  | 'done'
+  | 'dead'
+  | 'ending'
+  | 'suspended'
+  | 'claimed'
+  | 'not_due'
+  | 'worker_dead'
+  | 'not_served'
+  | 'suspect_slot';
+
+export type ClaimAnswer =
+  /** `messages`: for an LLM step the task and the history from the run's `windowFrom` on, in order; else empty. */
+  | { claimed: true; run: RunState; step: StepState; messages: StoredMessage[]; now: Date }
+  | { claimed: false; refusal: Refusal };
+
+/** Which steps of a run a rule needs to see: the named ones, every open one, or what a redrive revives as well. */
+export type StepScope = { seqs: readonly number[] } | 'open' | 'revivable';
+
+/** Steps and runs, and every way they change. */
+export interface Store {
+  claim(request: ClaimRequest): Promise<ClaimAnswer>;
+  /**
+   * Locks the run, lets the rule work on a draft of it and of the steps in scope, and writes what the rule changed in one
+   * transaction. Null when there is no such run. What the rule throws undoes everything. `receipt`: a claim token whose
+   * archived attempt, if any, the draft brings along.
+   */
+  change<T>(
+    runId: string,
+    scope: StepScope,
+    rule: (draft: Draft) => T,
+    options?: { receipt?: string },
+  ): Promise<{ value: T; dispatches: Dispatch[] } | null>;
+  /** Accepts a run with its first step, or returns the one its key already names. */
+  createRun(run: NewRun): Promise<{ id: string; created: boolean; dispatches: Dispatch[] }>;
+  /** Notes on an attempt taken away what its call returned all the same. */
+  noteLate(token: string, note: string): Promise<void>;
+  /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
+  unsettledOnce(runId: string, callHashes: readonly string[]): Promise<Map<string, number>>;
+}
+
+/** What doors show. One query a question. */
+export interface Reads {
+  run(id: string): Promise<RunView | null>;
+  runs(filter: RunFilter): Promise<RunPage>;
+  steps(runId: string): Promise<StepView[]>;
+  attempts(runId: string): Promise<AttemptRecord[]>;
+  messages(runId: string): Promise<StoredMessage[]>;
+  /** Events after the given id, oldest first, at most `limit`. */
+  events(runId: string, after: number, limit: number): Promise<EventView[]>;
+  /** The whole text of a step's output where the step holds a cut one. */
+  fullOutput(runId: string, seq: number): Promise<string | null>;
+  agents(): Promise<AgentListing[]>;
+  tools(): Promise<ToolListing[]>;
+  agent(name: string): Promise<AgentListing | null>;
+}
+
+export interface WorkerRow {
+  id: string;
+  beat: number;
+}
+
+/** Claims found on a claimed step, with what their rescue needs. */
+export interface HeldClaim {
+  runId: string;
+  seq: number;
+  token: string;
+  workerId: string;
+}
+
+/** What the maintenance role looks for and how it says a worker dead. */
+export interface Watch {
+  /** A write of its own, to know that Postgres takes writes; returns the database's time. */
+  breathe(): Promise<Date>;
+  liveWorkers(): Promise<WorkerRow[]>;
+  /** Declares a worker dead if its beat counter still is the given one. */
+  declareDead(workerId: string, beat: number): Promise<boolean>;
+  claimsOfDeadWorkers(limit: number): Promise<HeldClaim[]>;
+  /** Claims that the last two beats of their live worker, both begun after the claim, did not list. */
+  droppedClaims(limit: number): Promise<HeldClaim[]>;
+  /** Claims whose deadline passed more than the given time ago. */
+  overdueClaims(graceMs: number, limit: number): Promise<HeldClaim[]>;
+  /** Pending steps due for longer than the given time, and dead steps the queue was never told of. */
+  dueSteps(overdueMs: number, limit: number): Promise<Dispatch[]>;
+  /** Raises the dispatch of each step that still is at the given one, and returns the new dispatches. */
+  raiseDispatch(steps: readonly Dispatch[]): Promise<Dispatch[]>;
+  /** Runs whose deadline needs attention, suspended ones included. */
+  runsPastDeadline(limit: number): Promise<string[]>;
+  /** Runs with a step suspended on `worker` that a live worker serves now. */
+  runsServedAgain(limit: number): Promise<string[]>;
+  /** Whether any live worker serves this agent at this version (null: at any). */
+  isServed(agent: string, version: string | null): Promise<boolean>;
+  /** The counter that is also kept in the queue; the two differ after the queue lost its data. */
+  queueEpoch(): Promise<string>;
+  /** Removes workers long gone whose claims are settled. */
+  sweepWorkers(): Promise<void>;
+}
+
+export interface WorkerRegistration {
+  id: string;
+  host: string;
+  pid: number;
+  role: 'all' | 'steps' | 'maintenance';
+  agents: AgentListing[];
+}
+
+/** The registration of one worker process, and its heartbeat from a thread of its own. */
+export interface Workers {
+  register(registration: WorkerRegistration): Promise<Heart>;
+}
+
+export interface Heart {
+  /** Lists a token in the beats from now on: called before the claim is sent. */
+  hold(token: string): void;
+  drop(token: string): void;
+  /** False when no beat was confirmed for 6 s: nothing new may be claimed. */
+  isConfirmed(): boolean;
+  /** Tokens whose run is ending, or that are no longer the worker's. */
+  onAbort(listener: (abort: { token: string; cause: 'ending' | 'lost' }) => void): void;
+  /** This worker was declared dead. */
+  onDeclaredDead(listener: () => void): void;
+  /** Says `stopped` in the worker's row where the database still answers within the time given, and ends the thread. */
+  stop(withinMs: number): Promise<void>;
+}
+
+/** What a delivery did to its job, in the queue's three endings, and a fourth: back to the queue untouched. */
+export type DeliveryEnd =
+  | { end: 'complete'; note: string }
+  | { end: 'retry'; delayMs: number; note: string }
+  | { end: 'fail'; note: string }
+  | { end: 'hand_back' };
+
+export interface Delivery {
+  runId: string;
+  seq: number;
+  dispatch: number;
+  queue: string;
+  /** Attempts of this job that the queue has counted as failed so far. */
+  attemptsMade: number;
+}
+
+/** Where a job is, as far as rescue cares: an active one may belong to a process that died. */
+export type Presence = 'ready' | 'active' | 'absent';
+
+export interface Queue {
+  /** Adds jobs; one that exists already is left as it is. */
+  add(dispatches: readonly Dispatch[]): Promise<void>;
+  /** Where each job is, in the order given; throws when the queue cannot be asked. */
+  probe(dispatches: readonly Dispatch[]): Promise<Presence[]>;
+  /** Removes jobs that are not active; those that do not exist are ignored. */
+  remove(dispatches: readonly Dispatch[]): Promise<void>;
+  /** The epoch stored in the queue's own data, or null when it holds none. */
+  readEpoch(): Promise<string | null>;
+  writeEpoch(epoch: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Fetches jobs and hands each to the handler; the handler never throws. */
+export interface Consumer {
+  start(): Promise<void>;
+  /** Fetches nothing more until resumed; deliveries under way go on. */
+  pause(): void;
+  resume(): void;
+  /** Stops fetching at once; resolves when every delivery under way has ended and its job is acknowledged, or after the time. */
+  stop(withinMs: number): Promise<void>;
+}
+
+export interface ToolSpec {
+  name: string;
+  description: string;
+  /** JSON Schema of the arguments; its root is an object. */
+  parameters: Record<string, unknown>;
+}
+
+export interface LlmRequest {
+  model: string;
+  system: string;
+  messages: readonly Message[];
+  tools: readonly ToolSpec[];
+  /** JSON Schema the final answer must satisfy; null: free text. */
+  outputSchema: Record<string, unknown> | null;
+  temperature: number | null;
+  maxOutputTokens: number | null;
+  timeoutMs: number;
+}
+
+export interface Llm {
+  /** One call, no retries; never throws. */
+  complete(request: LlmRequest, signal: AbortSignal): Promise<LlmAnswer>;
+  /** Tokens of each text by the model's tokenizer; does not block the event loop for long on any text. */
+  countTokens(model: string, texts: readonly string[]): Promise<number[]>;
+  /** Tokens the model's context holds. */
+  contextTokens(model: string): number;
+}
+
+export interface Clock {
+  /** Milliseconds of a monotonic clock. */
+  monotonicMs(): number;
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export interface Ids {
+  runId(): string;
+  workerId(): string;
+  claimToken(): string;
+  /** A number from 0 up to 1, for jitter. */
+  random(): number;
+}
+
+/** Structured log. Never given prompts, payloads or secrets. */
+export interface Log {
+  debug(fields: Record<string, unknown>, message: string): void;
+  info(fields: Record<string, unknown>, message: string): void;
+  warn(fields: Record<string, unknown>, message: string): void;
+  error(fields: Record<string, unknown>, message: string): void;
+  child(fields: Record<string, unknown>): Log;
+}
