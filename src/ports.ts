@@ -57,7 +57,7 @@ export type ClaimAnswer =
   | { claimed: true; run: RunState; step: StepState; messages: StoredMessage[]; now: Date }
   | { claimed: false; refusal: Refusal };
 
-/** Which steps of a run a rule needs to see: the named ones, every open one, or what a redrive revives as well. */
+/** Which steps of a run a rule needs to see: the named ones, every open one, or also the dead and cancelled ones that a redrive revives. */
 export type StepScope = { seqs: readonly number[] } | 'open' | 'revivable';
 
 /** Steps and runs, and every way they change. */

@@ -40,13 +40,16 @@ export interface PlannedCall {
   name: string;
   /** JSON text of an object. */
   arguments: string;
+  canonicalArguments: string;
+  /** The queue the call's step goes to. */
+  queue: string;
   effect: Effect;
   callHash: string;
   maxAttempts: number;
   timeoutMs: number;
   sequential: boolean;
   /** Set when the call will not be executed (unknown tool, invalid arguments): the observation the model gets instead. */
-  fault: string | null;
+  fault: { text: string; tokens: number } | null;
   /** Set when an identical `once` call of this run failed or is unknown: an operator decides whether this one may run. */
   identicalTo: number | null;
 }
@@ -59,7 +62,7 @@ export interface StorableText {
 }
 
 /** Why a call was cut short by its own worker. */
-export type AbortCause = 'timeout' | 'ending' | 'lost' | 'shutdown';
+export type AbortCause = 'ending' | 'lost' | 'shutdown';
 
 export type Outcome =
   | {
@@ -67,8 +70,8 @@ export type Outcome =
       content: string | null;
       reasoning?: string;
       calls: PlannedCall[];
-      /** Whether the request offered tools; a reply to one that did not is the last. */
-      mayCallTools: boolean;
+      /** Set when the request offered no tools because a limit made it the last: the limit. */
+      lastBecause: Reason | null;
       /** Set when the final answer does not satisfy the agent's `output`: what the model is told. */
       objection: { text: string; tokens: number } | null;
       usage: Usage;
@@ -77,7 +80,14 @@ export type Outcome =
       taskTokens: number;
       windowFrom: number;
     }
-  | { kind: 'llm_failure'; failure: LlmFailure; retryInMs: number; windowFrom: number | null }
+  /** `shorterFrom`: for an overflow, a window that is shorter than the one sent; null when there is none. */
+  | {
+      kind: 'llm_failure';
+      failure: LlmFailure;
+      retryInMs: number;
+      shorterFrom: number | null;
+      lastBecause: Reason | null;
+    }
   | { kind: 'tool_value'; value: StorableText }
   /** A tool that failed, or could not be asked. `notStarted`: it vouches that nothing happened. */
   | {
@@ -94,6 +104,7 @@ export type Outcome =
   | { kind: 'unknown_settled'; observation: StorableText | null }
   /** The guard found a limit reached before anything was spent. */
   | { kind: 'limit'; reason: Reason }
-  | { kind: 'aborted'; cause: AbortCause; callOver: boolean }
+  /** Cut short by its own worker. `observation`: what the model is told where a limit, not the end of the run, was the cause. */
+  | { kind: 'aborted'; cause: AbortCause; observation: StorableText }
   /** The outcome cannot be stored even after it was made storable. */
   | { kind: 'unstorable'; message: string };

@@ -101,6 +101,8 @@ export interface RunState {
   agentVersion: string | null;
   /** Model asked for at the start of the run; null: the agent's own. */
   model: string | null;
+  /** The model the next LLM step is named for. */
+  llmName: string;
   status: RunStatus;
   reason: Reason | null;
   endingAs: Ending | null;
@@ -117,6 +119,7 @@ export interface RunState {
   nextSeq: number;
   openSteps: number;
   suspendedSteps: number;
+  /** Steps that count against `maxSteps`: those planned, but for the calls recorded as not executed at a limit. */
   stepsUsed: number;
   turnsUsed: number;
   usage: Usage;

@@ -83,6 +83,8 @@ export interface StepState {
   position: number | null;
   callId: string | null;
   effect: Effect | null;
+  /** Calls of this tool in one turn run one after another, in the model's order. */
+  sequential: boolean;
   /** Hash of name and canonical arguments, equal for identical calls of a run. */
   callHash: string | null;
   idempotencyKey: string | null;
@@ -91,8 +93,6 @@ export interface StepState {
   output: string | null;
   error: { code: string; message: string } | null;
   usage: Usage | null;
-  /** The step whose death cancelled this one; a redrive of that one revives it. */
-  cancelledBy: number | null;
   /** Attempts the queue had counted when it last heard that this step is dead; null: it was never told. */
   shownAttempts: number | null;
   queuedAt: Date;

@@ -1,0 +1,181 @@
+/**
+ * Commands: what a person or another service asks of a run. Each works on a draft of the run with its open steps, under
+ * the run's lock, and throws a PawlError `conflict` when the run is in no state for it.
+ */
+import { notExecuted } from './decide.js';
+import type { Draft } from './draft.js';
+import { PawlError } from './errors.js';
+import { isPastDeadline } from './limits.js';
+import type { StorableText } from './outcome.js';
+import { observe } from './record.js';
+import { isFinal, type Limits, type RunState } from './run.js';
+import type { StepState } from './step.js';
+
+export function cancelRun(draft: Draft): void {
+  const { run } = draft;
+  if (isFinal(run.status)) throw new PawlError('conflict', `run ${run.id} is ${run.status} already; nothing to cancel`);
+  if (run.endingAs?.status === 'cancelled') return;
+  // A cancel outranks a failure that waits for its last call.
+  run.endingAs = { status: 'cancelled', reason: 'cancelled', error: null, at: draft.now };
+  draft.touch();
+  draft.event('run.cancel_requested', null);
+  draft.endRun('cancelled', 'cancelled', null);
+}
+
+export function pauseRun(draft: Draft): void {
+  const { run } = draft;
+  if (isFinal(run.status) || run.endingAs !== null) {
+    throw new PawlError(
+      'conflict',
+      `run ${run.id} is ${run.endingAs === null ? run.status : 'ending'}; it cannot be paused`,
+    );
+  }
+  if (run.pauseAt !== null) return;
+  run.pauseAt = draft.now;
+  draft.touch();
+  draft.event('run.paused', null);
+  for (const step of draft.open()) if (step.status === 'pending') draft.suspend(step, 'operator', 'paused');
+}
+
+/** Resumes a paused run, or one suspended at a limit that `raised` lifts. `deadlineMs` counts from now. */
+export function resumeRun(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' | 'maxTurns' | 'deadlineMs'>>): void {
+  const { run } = draft;
+  if (isFinal(run.status))
+    throw new PawlError('conflict', `run ${run.id} is ${run.status}; only a redrive or a rerun goes on from there`);
+  raiseLimits(draft, raised);
+  const wasPaused = run.pauseAt !== null;
+  if (wasPaused) {
+    run.pauseAt = null;
+    draft.touch();
+    draft.event('run.unpaused', null);
+  }
+  const held = draft.open().filter((step) => step.status === 'suspended');
+  const onLimit = held.filter((step) => step.waitingFor === 'limit');
+  const released = onLimit.filter((step) => !isHeldByLimit(run, step, draft.now));
+  if (onLimit.length > 0 && released.length === 0 && !wasPaused) {
+    const limit = onLimit[0]?.waitDetail ?? 'limit';
+    throw new PawlError(
+      'conflict',
+      `run ${run.id} waits at its limit ${limit}: resume it with a higher one (${flagFor(limit)})`,
+    );
+  }
+  const paused = held.filter((step) => step.waitingFor === 'operator' && step.waitDetail === 'paused');
+  if (released.length === 0 && paused.length === 0 && !wasPaused) {
+    const waits = held[0]?.waitingFor;
+    const why = waits == null ? 'it is not suspended' : `it waits for ${waits} (step ${held[0]?.seq})`;
+    throw new PawlError('conflict', `run ${run.id} cannot be resumed: ${why}`);
+  }
+  // Of the calls beyond a step limit only as many run as the new limit has room for.
+  const beyond = Math.max(0, run.stepsUsed - run.limits.maxSteps);
+  for (const step of [...paused, ...released.slice(0, released.length - beyond)])
+    draft.makePending(step, { redispatch: true });
+}
+
+function raiseLimits(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' | 'maxTurns' | 'deadlineMs'>>): void {
+  const { run } = draft;
+  const limits = { ...run.limits };
+  if (raised.maxSteps !== undefined) limits.maxSteps = raised.maxSteps;
+  if (raised.maxTurns !== undefined) limits.maxTurns = raised.maxTurns;
+  if (raised.deadlineMs != null) {
+    limits.deadlineMs = raised.deadlineMs;
+    run.deadlineAt = new Date(draft.now.getTime() + raised.deadlineMs);
+  }
+  if (Object.keys(raised).length === 0) return;
+  run.limits = limits;
+  draft.touch();
+  draft.event('run.limits_changed', null, { ...raised });
+}
+
+function isHeldByLimit(run: RunState, step: StepState, now: Date): boolean {
+  switch (step.waitDetail) {
+    case 'deadline':
+      return isPastDeadline(run, now);
+    case 'max_turns':
+      return run.turnsUsed >= run.limits.maxTurns;
+    case 'max_steps':
+      // At least one of the steps beyond the limit fits when fewer are beyond it than wait.
+      return run.stepsUsed - run.limits.maxSteps >= run.suspendedSteps;
+    default:
+      return false;
+  }
+}
+
+function flagFor(limit: string): string {
+  return limit === 'max_turns' ? '--max-turns' : limit === 'deadline' ? '--deadline' : '--max-steps';
+}
+
+/** How an operator settles a step that waits for one. `rerun` is the explicit "did not happen". */
+export type Resolution = { as: 'done' | 'failed'; observation: StorableText } | { as: 'rerun' };
+
+export function resolveStep(draft: Draft, seq: number, resolution: Resolution): void {
+  const step = draft.step(seq);
+  if (step === undefined) throw new PawlError('not_found', `run ${draft.run.id} has no step ${seq}`);
+  const waits = step.waitingFor === 'outcome' || (step.waitingFor === 'operator' && step.waitDetail !== 'paused');
+  if (step.status !== 'suspended' || !waits) {
+    throw new PawlError('conflict', `step ${seq} of run ${draft.run.id} is ${step.status} and waits for no answer`);
+  }
+  draft.touch();
+  draft.event('step.resolved', seq, { as: resolution.as });
+  if (resolution.as === 'rerun') {
+    if (step.unknown) draft.event('step.did_not_happen', seq);
+    step.unknown = false;
+    draft.makePending(step, { redispatch: true });
+    return;
+  }
+  const error =
+    resolution.as === 'done' ? null : { code: 'resolved_failed', message: 'an operator says that this call failed' };
+  observe(draft, step, resolution.observation, error);
+}
+
+/** Brings a failed run back at its dead step. Answers the jobs that stood for the dead steps. */
+export function redriveRun(
+  draft: Draft,
+  by: 'command' | 'dashboard',
+): { oldJobs: { queue: string; seq: number; dispatch: number }[] } {
+  const { run } = draft;
+  const dead = draft.all().filter((step) => step.status === 'dead');
+  if (run.status !== 'failed' || dead.length === 0) {
+    const why =
+      run.status === 'failed' ? `it failed by ${run.reason} and has no dead step: rerun it` : `it is ${run.status}`;
+    throw new PawlError('conflict', `run ${run.id} cannot be redriven: ${why}`);
+  }
+  const oldJobs = dead.map(({ queue, seq, dispatch }) => ({ queue, seq, dispatch }));
+  if (run.deadlineAt !== null && run.finishedAt !== null) {
+    run.deadlineAt = new Date(run.deadlineAt.getTime() + draft.now.getTime() - run.finishedAt.getTime());
+  }
+  draft.reopenRun();
+  // The revived run takes the version that is served now: what was wrong may have been put right in the agent.
+  run.agentVersion = null;
+  draft.event('run.redriven', null, { by, steps: dead.map((step) => step.seq) });
+  // Whatever is cancelled in a failed run was so by its end: a call left out would leave its turn without an answer.
+  for (const step of draft.all()) if (step.status === 'dead' || step.status === 'cancelled') revive(draft, step);
+  return { oldJobs };
+}
+
+function revive(draft: Draft, step: StepState): void {
+  draft.archive(step, step.status === 'dead' ? 'death' : 'cancelled', { error: step.error });
+  step.failures = 0;
+  step.crashes = 0;
+  step.claims = 0;
+  step.suspect = false;
+  step.error = null;
+  step.shownAttempts = null;
+  draft.makePending(step, { redispatch: true });
+}
+
+/**
+ * Closes a run's tools at its deadline under `finish`: calls not started are answered in its place, and the next LLM step
+ * is the last. Calls in flight are aborted by their workers, which see `finishingAs`.
+ */
+export function finishAtDeadline(draft: Draft): void {
+  const { run } = draft;
+  run.finishingAs = 'deadline';
+  draft.touch();
+  draft.event('run.limit_reached', null, { reason: 'deadline' });
+  for (const step of draft.open()) {
+    if (step.kind !== 'tool' || step.status === 'running') continue;
+    // One answer may have woken the next call of a sequential tool: it is closed in its own turn of this loop.
+    const { text, tokens } = notExecuted('deadline');
+    observe(draft, step, { text, tokens, full: null }, { code: 'not_executed', message: text });
+  }
+}

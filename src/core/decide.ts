@@ -1,0 +1,193 @@
+/**
+ * Decide: what comes next, given a run, the step that ran and what it produced. Pure and total: every outcome of every
+ * step has its decision here. record.ts carries the decision out; nothing here changes anything.
+ */
+import { guardLlmStep, roomForCalls } from './limits.js';
+import type { Outcome, PlannedCall, StorableText } from './outcome.js';
+import type { Reason, RunError, RunState } from './run.js';
+import { claimLimit, type DeadReason, type StepState } from './step.js';
+
+/** What becomes of one tool call of a reply. */
+export type Admission =
+  | { call: PlannedCall; as: 'pending' }
+  /** Not executed: the observation stands in the call already. */
+  | { call: PlannedCall; as: 'not_executed'; text: string; tokens: number; counts: boolean }
+  | { call: PlannedCall; as: 'suspended'; on: 'limit' | 'operator' | 'step'; detail: string | null };
+
+export type Decision =
+  | { then: 'call_tools'; calls: Admission[]; finishingAs: Reason | null }
+  | { then: 'finish'; output: string; reason: Reason | null }
+  /** The final answer is handed back to the model with an objection. */
+  | { then: 'object'; text: string; tokens: number }
+  /** The step has its outcome, and the run fails. */
+  | { then: 'fail_run'; reason: Reason; error: RunError }
+  | { then: 'retry'; inMs: number; error: RunError; windowFrom: number | null }
+  | { then: 'die'; death: DeadReason }
+  | { then: 'observe'; observation: StorableText; error: RunError | null }
+  /** A `once` call that may have happened: the next claim settles its fate. */
+  | { then: 'mark_unknown'; error: RunError; until: 'now' | 'deadline' }
+  | { then: 'ask_operator' }
+  | { then: 'hand_back' }
+  | { then: 'end_by_limit'; reason: Reason }
+  | { then: 'suspend_on_limit'; reason: Reason }
+  /** The limit that stopped the step was raised meanwhile. */
+  | { then: 'run_again' }
+  /** The run is ending: the outcome is kept, and nothing follows from it. */
+  | { then: 'keep' }
+  | { then: 'cancel' };
+
+/** What the model is told in the place of a call that a limit kept from running. */
+export function notExecuted(limit: Reason): { text: string; tokens: number } {
+  return { text: `not executed: the run reached its limit (${limit})`, tokens: 16 };
+}
+
+/** Objections to final answers before the run fails `invalid_output`. */
+export const objectionLimit = 3;
+
+export function decide(run: RunState, step: StepState, outcome: Outcome, now: Date): Decision {
+  if (run.endingAs !== null) return decideInEndingRun(step, outcome);
+  switch (outcome.kind) {
+    case 'reply':
+      return decideReply(run, outcome);
+    case 'llm_failure':
+      return decideLlmFailure(run, step, outcome);
+    case 'tool_value':
+      return { then: 'observe', observation: outcome.value, error: null };
+    case 'tool_failure': {
+      const error = { code: outcome.code, message: outcome.observation.text };
+      const triesLeft = step.failures + 1 < step.maxAttempts;
+      if (outcome.retry && triesLeft) return { then: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
+      return { then: 'observe', observation: outcome.observation, error };
+    }
+    case 'tool_unknown':
+      return { then: 'mark_unknown', error: { code: outcome.code, message: outcome.message }, until: 'now' };
+    case 'unknown_settled': {
+      if (outcome.observation === null) return { then: 'ask_operator' };
+      const error = {
+        code: 'unknown_outcome',
+        message: 'the fate of this call was not known; onUnknown answered for it',
+      };
+      return { then: 'observe', observation: outcome.observation, error };
+    }
+    case 'limit': {
+      const guard = guardLlmStep(run, now);
+      if (guard.go) return { then: 'run_again' };
+      return run.limits.onLimit === 'suspend'
+        ? { then: 'suspend_on_limit', reason: guard.reason }
+        : { then: 'end_by_limit', reason: guard.reason };
+    }
+    case 'aborted':
+      return decideAborted(run, step, outcome);
+    case 'unstorable': {
+      const error = { code: 'unstorable', message: outcome.message };
+      if (step.kind === 'llm') return { then: 'die', death: { reason: 'unstorable', error } };
+      const text = 'The result of this call could not be stored.';
+      return { then: 'observe', observation: { text, tokens: 12, full: null }, error };
+    }
+  }
+}
+
+function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>): Decision {
+  if (reply.calls.length === 0 || reply.lastBecause !== null) {
+    const reason = reply.lastBecause ?? run.finishingAs;
+    if (reply.objection === null) return { then: 'finish', output: reply.content ?? '', reason };
+    if (reason === null && run.objections < objectionLimit) return { then: 'object', ...reply.objection };
+    return {
+      then: 'fail_run',
+      reason: reason ?? 'invalid_output',
+      error: { code: 'invalid_output', message: reply.objection.text },
+    };
+  }
+  const executable = reply.calls.filter((call) => call.fault === null);
+  const room = run.finishingAs === null ? roomForCalls(run, executable.length) : 0;
+  if (room < executable.length && run.limits.onLimit === 'fail') {
+    const message = `the model asked for ${executable.length} tool calls where ${room} more steps were allowed`;
+    return { then: 'fail_run', reason: 'max_steps', error: { code: 'max_steps', message } };
+  }
+  return { then: 'call_tools', ...admitCalls(run, reply.calls, room) };
+}
+
+function admitCalls(
+  run: RunState,
+  calls: PlannedCall[],
+  room: number,
+): { calls: Admission[]; finishingAs: Reason | null } {
+  let left = room;
+  let finishingAs = run.finishingAs;
+  const sequentialBefore = new Set<string>();
+  const admitted = calls.map((call): Admission => {
+    if (call.fault !== null) return { call, as: 'not_executed', ...call.fault, counts: true };
+    if (left === 0 && run.limits.onLimit === 'finish') {
+      finishingAs ??= 'max_steps';
+      return { call, as: 'not_executed', ...notExecuted(finishingAs), counts: false };
+    }
+    if (left === 0) return { call, as: 'suspended', on: 'limit', detail: 'max_steps' };
+    left -= 1;
+    const identical = call.identicalTo === null ? null : `identical:${call.identicalTo}`;
+    if (call.sequential && sequentialBefore.has(call.name))
+      return { call, as: 'suspended', on: 'step', detail: identical };
+    if (call.sequential) sequentialBefore.add(call.name);
+    if (identical !== null) return { call, as: 'suspended', on: 'operator', detail: identical };
+    return { call, as: 'pending' };
+  });
+  return { calls: admitted, finishingAs };
+}
+
+function decideLlmFailure(
+  run: RunState,
+  step: StepState,
+  outcome: Extract<Outcome, { kind: 'llm_failure' }>,
+): Decision {
+  const { failure, lastBecause } = outcome;
+  const error = { code: failure.code, message: failure.message };
+  const last = lastBecause ?? run.finishingAs;
+  const triesLeft = step.failures + 1 < step.maxAttempts;
+  if (failure.class === 'overflow' && outcome.shorterFrom !== null && triesLeft) {
+    return { then: 'retry', inMs: 0, error, windowFrom: outcome.shorterFrom };
+  }
+  if (failure.class === 'retryable' && triesLeft)
+    return { then: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
+  return { then: 'die', death: { reason: last ?? failure.reason, error } };
+}
+
+function decideAborted(run: RunState, step: StepState, outcome: Extract<Outcome, { kind: 'aborted' }>): Decision {
+  const error = { code: 'aborted', message: `the call was cut short (${outcome.cause})` };
+  if (step.effect === 'once' && !step.unknown) return { then: 'mark_unknown', error, until: 'deadline' };
+  if (outcome.cause === 'ending' && run.finishingAs !== null && step.kind === 'tool') {
+    return { then: 'observe', observation: outcome.observation, error };
+  }
+  if (step.claims + 1 >= claimLimit) {
+    const message = `${claimLimit} claims of this step came to nothing`;
+    return { then: 'die', death: { reason: 'claim_loop', error: { code: 'claim_loop', message } } };
+  }
+  return { then: 'hand_back' };
+}
+
+function decideInEndingRun(step: StepState, outcome: Outcome): Decision {
+  switch (outcome.kind) {
+    case 'reply':
+    case 'tool_value':
+      return { then: 'keep' };
+    case 'tool_unknown':
+      return { then: 'mark_unknown', error: { code: outcome.code, message: outcome.message }, until: 'now' };
+    case 'unknown_settled':
+      return outcome.observation === null
+        ? { then: 'ask_operator' }
+        : { then: 'observe', observation: outcome.observation, error: null };
+    case 'tool_failure':
+      if (step.effect !== 'once') return { then: 'cancel' };
+      return {
+        then: 'observe',
+        observation: outcome.observation,
+        error: { code: outcome.code, message: outcome.observation.text },
+      };
+    case 'aborted': {
+      const error = { code: 'aborted', message: `the call was cut short (${outcome.cause})` };
+      return step.effect === 'once' ? { then: 'mark_unknown', error, until: 'deadline' } : { then: 'cancel' };
+    }
+    case 'llm_failure':
+    case 'limit':
+    case 'unstorable':
+      return { then: 'cancel' };
+  }
+}

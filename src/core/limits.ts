@@ -1,0 +1,50 @@
+/**
+ * What a run may still do. Pure: a run's row and the database's time in, an answer out. The guard asks before an LLM step
+ * spends anything; planning asks how many of a turn's calls fit; the deadline rules are asked by both and by maintenance.
+ */
+import type { Reason, RunState } from './run.js';
+
+export type Guard =
+  /** `lastBecause`: the limit that makes this call the last, without tools; null: it may call tools. */
+  { go: true; lastBecause: Reason | null } | { go: false; reason: Reason };
+
+/** Time kept back from a deadline under `finish`, so that the last call can still be made: min(llmTimeoutMs, deadlineMs / 5). */
+export function deadlineReserveMs(run: RunState): number {
+  if (run.limits.onLimit !== 'finish' || run.limits.deadlineMs === null) return 0;
+  return Math.min(run.llmTimeoutMs, run.limits.deadlineMs / 5);
+}
+
+/** When the deadline begins to act on the run: the deadline itself, under `finish` earlier by the reserve; null: never. */
+export function deadlineActsAt(run: RunState): Date | null {
+  return run.deadlineAt === null ? null : new Date(run.deadlineAt.getTime() - deadlineReserveMs(run));
+}
+
+export function isPastDeadline(run: RunState, now: Date): boolean {
+  const at = deadlineActsAt(run);
+  return at !== null && now >= at;
+}
+
+/** The limit an LLM step about to run has reached, itself counted in `stepsUsed` already; null: none. */
+export function reachedLimit(run: RunState, now: Date): Reason | null {
+  const { maxSteps, maxTurns, onLimit } = run.limits;
+  if (isPastDeadline(run, now)) return 'deadline';
+  // Under `finish` a call that may use tools needs room for one tool step and for the LLM step that reads its result.
+  const room = onLimit === 'finish' ? 2 : 0;
+  if (run.stepsUsed + room > maxSteps) return 'max_steps';
+  if (run.turnsUsed >= maxTurns) return 'max_turns';
+  return null;
+}
+
+/** Judges an LLM step before it spends anything. */
+export function guardLlmStep(run: RunState, now: Date): Guard {
+  if (run.finishingAs !== null) return { go: true, lastBecause: run.finishingAs };
+  const reached = reachedLimit(run, now);
+  if (reached === null) return { go: true, lastBecause: null };
+  return run.limits.onLimit === 'finish' ? { go: true, lastBecause: reached } : { go: false, reason: reached };
+}
+
+/** How many of `asked` tool calls fit into `maxSteps`; under `finish` the step that answers them is kept back. */
+export function roomForCalls(run: RunState, asked: number): number {
+  const keptBack = run.limits.onLimit === 'finish' ? 1 : 0;
+  return Math.max(0, Math.min(asked, run.limits.maxSteps - run.stepsUsed - keptBack));
+}

@@ -1,0 +1,246 @@
+/**
+ * Record: carries a decision out on the draft of the run, under its lock and fenced by the claim's token. Deciding happens
+ * here too, from the rows as they are now, so a command that came while the call was under way is never overlooked and
+ * nothing has to be performed again. A repeated record finds its receipt and answers as the first did.
+ */
+import { type Admission, type Decision, decide } from './decide.js';
+import type { Draft } from './draft.js';
+import { callIdOf, type ToolCall } from './message.js';
+import type { Outcome, StorableText } from './outcome.js';
+import type { StepState } from './step.js';
+import { idempotencyKey } from './storable.js';
+
+/** What a record did to its step, and so what its job's ending is. */
+export type Recorded =
+  | { recorded: true; ended: 'completed' | 'suspended' | 'again' | 'cancelled' }
+  | { recorded: true; ended: 'retry'; inMs: number; message: string }
+  | { recorded: true; ended: 'dead'; message: string }
+  /** The claim was taken away; nothing was changed. */
+  | { recorded: false };
+
+export interface RecordRequest {
+  seq: number;
+  token: string;
+  outcome: Outcome;
+  /** Attempts the queue counted before this delivery; a death stores it. */
+  attemptsMade: number;
+}
+
+export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
+  const step = draft.step(request.seq);
+  if (step === undefined) return { recorded: false };
+  if (step.claim?.token !== request.token) return answerFromReceipt(draft);
+  if (step.status !== 'running') return answerFromStep(step);
+  const { outcome } = request;
+  if ('usage' in outcome) {
+    step.usage = outcome.usage;
+    draft.charge(outcome.usage);
+  } else if (outcome.kind === 'llm_failure' && outcome.failure.usage !== null) draft.charge(outcome.failure.usage);
+  const decision = decide(draft.run, step, outcome, draft.now);
+  return carryOut(draft, step, decision, request);
+}
+
+function answerFromReceipt(draft: Draft): Recorded {
+  const receipt = draft.receipt;
+  if (receipt === null || !receipt.recorded) return { recorded: false };
+  if (receipt.endedBy === 'failure' && receipt.retryInMs !== null) {
+    return { recorded: true, ended: 'retry', inMs: receipt.retryInMs, message: receipt.error?.code ?? 'failure' };
+  }
+  return { recorded: true, ended: 'again' };
+}
+
+function answerFromStep(step: StepState): Recorded {
+  if (step.status === 'dead') return { recorded: true, ended: 'dead', message: step.error?.code ?? 'dead' };
+  return { recorded: true, ended: step.status === 'cancelled' ? 'cancelled' : 'completed' };
+}
+
+function carryOut(draft: Draft, step: StepState, decision: Decision, request: RecordRequest): Recorded {
+  const { outcome } = request;
+  switch (decision.then) {
+    case 'call_tools':
+      return callTools(draft, step, decision, outcome);
+    case 'finish':
+      keepReply(draft, step, outcome, []);
+      draft.completeRun(decision.output, decision.reason);
+      return { recorded: true, ended: 'completed' };
+    case 'object':
+      keepReply(draft, step, outcome, []);
+      draft.message(step.seq, 1, { role: 'user', content: decision.text }, decision.tokens);
+      draft.run.objections += 1;
+      return { recorded: true, ended: 'completed' };
+    case 'fail_run':
+      keepReply(draft, step, outcome, []);
+      draft.endRun('failed', decision.reason, decision.error);
+      return { recorded: true, ended: 'completed' };
+    case 'observe':
+      return observe(draft, step, decision.observation, decision.error);
+    case 'retry': {
+      const { inMs, error } = decision;
+      if (decision.windowFrom !== null) draft.run.windowFrom = decision.windowFrom;
+      step.failures += 1;
+      step.suspect = false;
+      draft.archive(step, 'failure', { recorded: true, error, retryInMs: inMs, usage: usageOf(outcome) });
+      draft.event('step.retry', step.seq, { attempt: step.attempt, inMs, error });
+      draft.makePending(step, { redispatch: false, dueAt: new Date(draft.now.getTime() + inMs) });
+      if (step.waitingFor !== null) return { recorded: true, ended: 'suspended' };
+      return { recorded: true, ended: 'retry', inMs, message: `${error.code}: ${error.message}` };
+    }
+    case 'die':
+      step.failures += 1;
+      draft.die(step, decision.death, request.attemptsMade);
+      return { recorded: true, ended: 'dead', message: `${decision.death.reason}: ${decision.death.error.message}` };
+    case 'mark_unknown':
+      return markUnknown(draft, step, decision, request.attemptsMade);
+    case 'ask_operator':
+      draft.archive(step, 'unknown', { recorded: true });
+      if (draft.run.endingAs !== null) return dieUnknown(draft, step, request.attemptsMade);
+      draft.suspend(step, 'outcome', null);
+      return { recorded: true, ended: 'suspended' };
+    case 'hand_back':
+      step.claims += 1;
+      draft.archive(step, 'claim', { recorded: true });
+      draft.makePending(step, { redispatch: true });
+      return { recorded: true, ended: 'again' };
+    case 'run_again':
+      draft.archive(step, 'claim', { recorded: true });
+      draft.makePending(step, { redispatch: true });
+      return { recorded: true, ended: 'again' };
+    case 'suspend_on_limit':
+      draft.archive(step, 'claim', { recorded: true });
+      draft.suspend(step, 'limit', decision.reason);
+      return { recorded: true, ended: 'suspended' };
+    case 'end_by_limit':
+      draft.cancel(step);
+      draft.endRun('failed', decision.reason, {
+        code: decision.reason,
+        message: `the run reached its limit: ${decision.reason}`,
+      });
+      return { recorded: true, ended: 'cancelled' };
+    case 'keep':
+      if (outcome.kind === 'tool_value') return observe(draft, step, outcome.value, null);
+      draft.complete(step, outcome.kind === 'reply' ? outcome.content : null);
+      draft.event('step.completed', step.seq);
+      return { recorded: true, ended: 'completed' };
+    case 'cancel':
+      draft.cancel(step);
+      return { recorded: true, ended: 'cancelled' };
+  }
+}
+
+function usageOf(outcome: Outcome) {
+  return outcome.kind === 'llm_failure' ? outcome.failure.usage : null;
+}
+
+/** Writes the reply's message and completes the LLM step. */
+function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolCall[]): void {
+  if (outcome.kind !== 'reply') throw new Error(`a ${outcome.kind} outcome has no reply to keep`);
+  const { content, reasoning, tokens } = outcome;
+  const message = {
+    role: 'assistant' as const,
+    content,
+    toolCalls: calls,
+    ...(reasoning === undefined ? {} : { reasoning }),
+  };
+  draft.message(step.seq, 0, message, tokens);
+  draft.run.windowFrom = outcome.windowFrom;
+  if (outcome.lastBecause === null) draft.run.turnsUsed += 1;
+  draft.complete(step, content);
+  draft.event('step.completed', step.seq, calls.length === 0 ? {} : { calls: calls.length });
+}
+
+function callTools(
+  draft: Draft,
+  step: StepState,
+  decision: Extract<Decision, { then: 'call_tools' }>,
+  outcome: Outcome,
+): Recorded {
+  const { run } = draft;
+  if (decision.finishingAs !== null && run.finishingAs === null) {
+    run.finishingAs = decision.finishingAs;
+    draft.event('run.limit_reached', null, { reason: decision.finishingAs });
+  }
+  const calls: ToolCall[] = [];
+  for (const [index, admission] of decision.calls.entries()) {
+    calls.push(planCall(draft, step, admission, index + 1));
+  }
+  keepReply(draft, step, outcome, calls);
+  return { recorded: true, ended: 'completed' };
+}
+
+function planCall(draft: Draft, asking: StepState, admission: Admission, position: number): ToolCall {
+  const { call } = admission;
+  const planned = draft.plan({
+    kind: 'tool',
+    name: call.name,
+    queue: call.queue,
+    maxAttempts: call.maxAttempts,
+    timeoutMs: call.timeoutMs,
+    turnSeq: asking.seq,
+    position,
+    effect: call.effect,
+    sequential: call.sequential,
+    callHash: call.callHash,
+    input: call.arguments,
+    counts: admission.as === 'not_executed' ? admission.counts : true,
+    idempotencyKey: (seq) => idempotencyKey(draft.run.id, seq, call.canonicalArguments),
+  });
+  if (admission.as === 'pending') draft.makePending(planned, { redispatch: true });
+  else if (admission.as === 'suspended') draft.suspend(planned, admission.on, admission.detail);
+  else {
+    const error = { code: 'not_executed', message: admission.text };
+    observe(draft, planned, { text: admission.text, tokens: admission.tokens, full: null }, error);
+  }
+  return { id: callIdOf(planned.seq), name: call.name, arguments: call.arguments };
+}
+
+/** Completes a tool step: its answer goes to the model in the place of its call, and its sequential successor may run. */
+export function observe(
+  draft: Draft,
+  step: StepState,
+  answer: StorableText,
+  error: { code: string; message: string } | null,
+): Recorded {
+  draft.complete(step, answer.text);
+  step.error = error;
+  if (answer.full !== null) draft.keepWhole(step.seq, answer.full);
+  draft.message(
+    step.turnSeq ?? step.seq,
+    step.position ?? 0,
+    { role: 'tool', callId: callIdOf(step.seq), name: step.name, content: answer.text },
+    answer.tokens,
+  );
+  draft.event('step.completed', step.seq, error === null ? {} : { error });
+  if (step.sequential) wakeSuccessor(draft, step);
+  return { recorded: true, ended: 'completed' };
+}
+
+function wakeSuccessor(draft: Draft, step: StepState): void {
+  const next = draft.open().find((other) => other.waitingFor === 'step' && other.name === step.name);
+  if (next === undefined) return;
+  // An identical `once` call waits for an operator all the same, once its turn has come.
+  if (next.waitDetail !== null) draft.suspend(next, 'operator', next.waitDetail);
+  else draft.makePending(next, { redispatch: true });
+}
+
+function markUnknown(
+  draft: Draft,
+  step: StepState,
+  decision: Extract<Decision, { then: 'mark_unknown' }>,
+  attemptsMade: number,
+): Recorded {
+  const overAt = decision.until === 'deadline' ? step.claim?.deadlineAt : undefined;
+  draft.archive(step, 'unknown', { recorded: true, error: decision.error });
+  draft.event('step.unknown', step.seq, { error: decision.error });
+  if (draft.run.endingAs !== null) return dieUnknown(draft, step, attemptsMade);
+  step.unknown = true;
+  draft.makePending(step, { redispatch: true, dueAt: overAt ?? draft.now });
+  return { recorded: true, ended: 'again' };
+}
+
+/** In an ending run nobody will settle a call's fate: the step is dead until a redrive brings it back as unknown. */
+function dieUnknown(draft: Draft, step: StepState, attemptsMade: number | null): Recorded {
+  step.unknown = true;
+  const error = { code: 'unknown_outcome', message: 'the run ended before anyone said whether this call happened' };
+  draft.die(step, { reason: 'unknown_outcome', error }, attemptsMade);
+  return { recorded: true, ended: 'dead', message: error.code };
+}
