@@ -15,26 +15,26 @@ export type Admission =
   | { call: PlannedCall; as: 'suspended'; on: 'limit' | 'operator' | 'step'; detail: string | null };
 
 export type Decision =
-  | { then: 'call_tools'; calls: Admission[]; finishingAs: Reason | null }
-  | { then: 'finish'; output: string; reason: Reason | null }
+  | { next: 'call_tools'; calls: Admission[]; finishingAs: Reason | null }
+  | { next: 'finish'; output: string; reason: Reason | null }
   /** The final answer is handed back to the model with an objection. */
-  | { then: 'object'; text: string; tokens: number }
+  | { next: 'object'; text: string; tokens: number }
   /** The step has its outcome, and the run fails. */
-  | { then: 'fail_run'; reason: Reason; error: RunError }
-  | { then: 'retry'; inMs: number; error: RunError; windowFrom: number | null }
-  | { then: 'die'; death: DeadReason }
-  | { then: 'observe'; observation: StorableText; error: RunError | null }
+  | { next: 'fail_run'; reason: Reason; error: RunError }
+  | { next: 'retry'; inMs: number; error: RunError; windowFrom: number | null }
+  | { next: 'die'; death: DeadReason }
+  | { next: 'observe'; observation: StorableText; error: RunError | null }
   /** A `once` call that may have happened: the next claim settles its fate. */
-  | { then: 'mark_unknown'; error: RunError; until: 'now' | 'deadline' }
-  | { then: 'ask_operator' }
-  | { then: 'hand_back' }
-  | { then: 'end_by_limit'; reason: Reason }
-  | { then: 'suspend_on_limit'; reason: Reason }
+  | { next: 'mark_unknown'; error: RunError; until: 'now' | 'deadline' }
+  | { next: 'ask_operator' }
+  | { next: 'hand_back' }
+  | { next: 'end_by_limit'; reason: Reason }
+  | { next: 'suspend_on_limit'; reason: Reason }
   /** The limit that stopped the step was raised meanwhile. */
-  | { then: 'run_again' }
+  | { next: 'run_again' }
   /** The run is ending: the outcome is kept, and nothing follows from it. */
-  | { then: 'keep' }
-  | { then: 'cancel' };
+  | { next: 'keep' }
+  | { next: 'cancel' };
 
 /** What the model is told in the place of a call that a limit kept from running. */
 export function notExecuted(limit: Reason): { text: string; tokens: number } {
@@ -52,37 +52,37 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
     case 'llm_failure':
       return decideLlmFailure(run, step, outcome);
     case 'tool_value':
-      return { then: 'observe', observation: outcome.value, error: null };
+      return { next: 'observe', observation: outcome.value, error: null };
     case 'tool_failure': {
       const error = { code: outcome.code, message: outcome.observation.text };
       const triesLeft = step.failures + 1 < step.maxAttempts;
-      if (outcome.retry && triesLeft) return { then: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
-      return { then: 'observe', observation: outcome.observation, error };
+      if (outcome.retry && triesLeft) return { next: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
+      return { next: 'observe', observation: outcome.observation, error };
     }
     case 'tool_unknown':
-      return { then: 'mark_unknown', error: { code: outcome.code, message: outcome.message }, until: 'now' };
+      return { next: 'mark_unknown', error: { code: outcome.code, message: outcome.message }, until: 'now' };
     case 'unknown_settled': {
-      if (outcome.observation === null) return { then: 'ask_operator' };
+      if (outcome.observation === null) return { next: 'ask_operator' };
       const error = {
         code: 'unknown_outcome',
         message: 'the fate of this call was not known; onUnknown answered for it',
       };
-      return { then: 'observe', observation: outcome.observation, error };
+      return { next: 'observe', observation: outcome.observation, error };
     }
     case 'limit': {
       const guard = guardLlmStep(run, now);
-      if (guard.go) return { then: 'run_again' };
+      if (guard.go) return { next: 'run_again' };
       return run.limits.onLimit === 'suspend'
-        ? { then: 'suspend_on_limit', reason: guard.reason }
-        : { then: 'end_by_limit', reason: guard.reason };
+        ? { next: 'suspend_on_limit', reason: guard.reason }
+        : { next: 'end_by_limit', reason: guard.reason };
     }
     case 'aborted':
       return decideAborted(run, step, outcome);
     case 'unstorable': {
       const error = { code: 'unstorable', message: outcome.message };
-      if (step.kind === 'llm') return { then: 'die', death: { reason: 'unstorable', error } };
+      if (step.kind === 'llm') return { next: 'die', death: { reason: 'unstorable', error } };
       const text = 'The result of this call could not be stored.';
-      return { then: 'observe', observation: { text, tokens: 12, full: null }, error };
+      return { next: 'observe', observation: { text, tokens: 12, full: null }, error };
     }
   }
 }
@@ -90,10 +90,10 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
 function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>): Decision {
   if (reply.calls.length === 0 || reply.lastBecause !== null) {
     const reason = reply.lastBecause ?? run.finishingAs;
-    if (reply.objection === null) return { then: 'finish', output: reply.content ?? '', reason };
-    if (reason === null && run.objections < objectionLimit) return { then: 'object', ...reply.objection };
+    if (reply.objection === null) return { next: 'finish', output: reply.content ?? '', reason };
+    if (reason === null && run.objections < objectionLimit) return { next: 'object', ...reply.objection };
     return {
-      then: 'fail_run',
+      next: 'fail_run',
       reason: reason ?? 'invalid_output',
       error: { code: 'invalid_output', message: reply.objection.text },
     };
@@ -102,9 +102,9 @@ function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>):
   const room = run.finishingAs === null ? roomForCalls(run, executable.length) : 0;
   if (room < executable.length && run.limits.onLimit === 'fail') {
     const message = `the model asked for ${executable.length} tool calls where ${room} more steps were allowed`;
-    return { then: 'fail_run', reason: 'max_steps', error: { code: 'max_steps', message } };
+    return { next: 'fail_run', reason: 'max_steps', error: { code: 'max_steps', message } };
   }
-  return { then: 'call_tools', ...admitCalls(run, reply.calls, room) };
+  return { next: 'call_tools', ...admitCalls(run, reply.calls, room) };
 }
 
 function admitCalls(
@@ -143,51 +143,51 @@ function decideLlmFailure(
   const last = lastBecause ?? run.finishingAs;
   const triesLeft = step.failures + 1 < step.maxAttempts;
   if (failure.class === 'overflow' && outcome.shorterFrom !== null && triesLeft) {
-    return { then: 'retry', inMs: 0, error, windowFrom: outcome.shorterFrom };
+    return { next: 'retry', inMs: 0, error, windowFrom: outcome.shorterFrom };
   }
   if (failure.class === 'retryable' && triesLeft)
-    return { then: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
-  return { then: 'die', death: { reason: last ?? failure.reason, error } };
+    return { next: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
+  return { next: 'die', death: { reason: last ?? failure.reason, error } };
 }
 
 function decideAborted(run: RunState, step: StepState, outcome: Extract<Outcome, { kind: 'aborted' }>): Decision {
   const error = { code: 'aborted', message: `the call was cut short (${outcome.cause})` };
-  if (step.effect === 'once' && !step.unknown) return { then: 'mark_unknown', error, until: 'deadline' };
+  if (step.effect === 'once' && !step.unknown) return { next: 'mark_unknown', error, until: 'deadline' };
   if (outcome.cause === 'ending' && run.finishingAs !== null && step.kind === 'tool') {
-    return { then: 'observe', observation: outcome.observation, error };
+    return { next: 'observe', observation: outcome.observation, error };
   }
   if (step.claims + 1 >= claimLimit) {
     const message = `${claimLimit} claims of this step came to nothing`;
-    return { then: 'die', death: { reason: 'claim_loop', error: { code: 'claim_loop', message } } };
+    return { next: 'die', death: { reason: 'claim_loop', error: { code: 'claim_loop', message } } };
   }
-  return { then: 'hand_back' };
+  return { next: 'hand_back' };
 }
 
 function decideInEndingRun(step: StepState, outcome: Outcome): Decision {
   switch (outcome.kind) {
     case 'reply':
     case 'tool_value':
-      return { then: 'keep' };
+      return { next: 'keep' };
     case 'tool_unknown':
-      return { then: 'mark_unknown', error: { code: outcome.code, message: outcome.message }, until: 'now' };
+      return { next: 'mark_unknown', error: { code: outcome.code, message: outcome.message }, until: 'now' };
     case 'unknown_settled':
       return outcome.observation === null
-        ? { then: 'ask_operator' }
-        : { then: 'observe', observation: outcome.observation, error: null };
+        ? { next: 'ask_operator' }
+        : { next: 'observe', observation: outcome.observation, error: null };
     case 'tool_failure':
-      if (step.effect !== 'once') return { then: 'cancel' };
+      if (step.effect !== 'once') return { next: 'cancel' };
       return {
-        then: 'observe',
+        next: 'observe',
         observation: outcome.observation,
         error: { code: outcome.code, message: outcome.observation.text },
       };
     case 'aborted': {
       const error = { code: 'aborted', message: `the call was cut short (${outcome.cause})` };
-      return step.effect === 'once' ? { then: 'mark_unknown', error, until: 'deadline' } : { then: 'cancel' };
+      return step.effect === 'once' ? { next: 'mark_unknown', error, until: 'deadline' } : { next: 'cancel' };
     }
     case 'llm_failure':
     case 'limit':
     case 'unstorable':
-      return { then: 'cancel' };
+      return { next: 'cancel' };
   }
 }

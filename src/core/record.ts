@@ -56,7 +56,7 @@ function answerFromStep(step: StepState): Recorded {
 
 function carryOut(draft: Draft, step: StepState, decision: Decision, request: RecordRequest): Recorded {
   const { outcome } = request;
-  switch (decision.then) {
+  switch (decision.next) {
     case 'call_tools':
       return callTools(draft, step, decision, outcome);
     case 'finish':
@@ -151,7 +151,7 @@ function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolC
 function callTools(
   draft: Draft,
   step: StepState,
-  decision: Extract<Decision, { then: 'call_tools' }>,
+  decision: Extract<Decision, { next: 'call_tools' }>,
   outcome: Outcome,
 ): Recorded {
   const { run } = draft;
@@ -225,7 +225,7 @@ function wakeSuccessor(draft: Draft, step: StepState): void {
 function markUnknown(
   draft: Draft,
   step: StepState,
-  decision: Extract<Decision, { then: 'mark_unknown' }>,
+  decision: Extract<Decision, { next: 'mark_unknown' }>,
   attemptsMade: number,
 ): Recorded {
   const overAt = decision.until === 'deadline' ? step.claim?.deadlineAt : undefined;
