@@ -1,0 +1,181 @@
+/**
+ * defineTool: what a model may ask for, checked when it is defined, so that a wrong tool stops the worker at its start and
+ * not a run at night. A tool is marked by a symbol of the registry, not by its class: a config may load its own copy of this
+ * file. Next: arguments.ts for what happens to a call's arguments, agent.ts for who uses tools.
+ */
+import { type ParsedArguments, parseArguments } from './arguments.js';
+import { describeThrown } from './errors.js';
+import { Options } from './options.js';
+import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput, type ValueOf } from './schema.js';
+import { type Effect, effects } from './step.js';
+import { type Words, wordsOf } from './words.js';
+
+export { notStarted, permissionDenied, readToolMark } from './tool-answer.js';
+
+/** What a tool is told beside its arguments. */
+export interface ToolContext {
+  runId: string;
+  stepSeq: number;
+  /** Counted from 1. */
+  attempt: number;
+  /** The same for each attempt of this call, and of this call only. */
+  idempotencyKey: string;
+  /** Aborted at the call's timeout, when its run ends, and at shutdown. */
+  signal: AbortSignal;
+  log: ToolLog;
+  tenant: string | null;
+  threadId: string | null;
+}
+
+export interface ToolLog {
+  debug(fields: Record<string, unknown>, message: string): void;
+  info(fields: Record<string, unknown>, message: string): void;
+  warn(fields: Record<string, unknown>, message: string): void;
+  error(fields: Record<string, unknown>, message: string): void;
+}
+
+/** A `once` call whose fate is not known, as `onUnknown` sees it. It may be asked more than once. */
+export interface UnknownCall<Args = unknown> {
+  args: Args;
+  context: ToolContext;
+}
+
+/** What `onUnknown` found out: it happened (with its result), it failed, or one of the two fixed policies. */
+export type UnknownAnswer = 'ask' | 'tell' | { done: unknown } | { failed: string };
+
+export type OnUnknown<Args = unknown> =
+  | 'ask'
+  | 'tell'
+  | ((call: UnknownCall<Args>) => UnknownAnswer | Promise<UnknownAnswer>);
+
+type NoInput = Record<string, never>;
+
+export interface ToolOptions<Input extends SchemaInput = SchemaInput> {
+  name: string;
+  description: string;
+  /** A zod schema or a JSON Schema object; left out: the tool takes no arguments. */
+  input?: Input;
+  /** `none` (safe to repeat; the default), `idempotent` (repeat with the same key), `once` (never repeat). */
+  effect?: Effect;
+  /** Only with `once`: who says what became of a call that was interrupted. */
+  onUnknown?: OnUnknown<ValueOf<Input>>;
+  timeoutMs?: number;
+  /** Characters of the result that the model sees; the whole is kept aside. */
+  maxOutputChars?: number;
+  /** Tries, the first included. */
+  attempts?: number;
+  /** A queue of its own for this tool, served by workers that name it. */
+  pool?: string;
+  /** Calls within one turn run one after the other, in the model's order. */
+  sequential?: boolean;
+  execute: (args: ValueOf<Input>, context: ToolContext) => unknown;
+  /** Not built in this version: */
+  approval?: undefined | false;
+  cacheMs?: 0;
+  maxCalls?: undefined;
+  check?: undefined;
+  extractFacts?: undefined;
+}
+
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  readonly effect: Effect;
+  readonly effectDeclared: boolean;
+  readonly onUnknown: OnUnknown;
+  readonly timeoutMs: number;
+  readonly maxOutputChars: number;
+  readonly attempts: number;
+  /** `tool`, or the name of the tool's pool. */
+  readonly queue: string;
+  readonly sequential: boolean;
+  /** JSON Schema of the arguments, as a model is shown it. */
+  readonly parameters: JsonSchema;
+  /** Reads arguments as a model wrote them. Never throws. */
+  parse(argumentsText: string, words?: Words): ParsedArguments;
+  /** `args` as `parse` gave them. May throw anything. */
+  execute(args: unknown, context: ToolContext): unknown;
+}
+
+const mark = Symbol.for('pawl.tool');
+const optionNames = [
+  ...['name', 'description', 'input', 'effect', 'onUnknown', 'timeoutMs', 'maxOutputChars', 'attempts', 'pool'],
+  ...['sequential', 'execute', 'approval', 'cacheMs', 'maxCalls', 'check', 'extractFacts'],
+];
+/** The longest time a Node timer holds. */
+export const maxTimerMs = 2_147_483_647;
+/** Of the limits of providers the lowest is 1,024. */
+const maxDescriptionChars = 1_000;
+
+export function isTool(value: unknown): value is Tool {
+  return typeof value === 'object' && value !== null && mark in value;
+}
+
+/** Defines a tool. Throws a PawlError that names the tool, the field and the fix. */
+export function defineTool<const Input extends SchemaInput = NoInput>(options: ToolOptions<Input>): Tool {
+  const check = Options.of('defineTool', options);
+  const name = new Options('a tool', check.given).name();
+  const tool = new Options(`tool "${name}"`, check.given);
+  tool.knowsOnly(optionNames);
+  tool.notBuilt('approval', (value) => value === false);
+  tool.notBuilt('cacheMs', (value) => value === 0);
+  for (const field of ['maxCalls', 'check', 'extractFacts']) tool.notBuilt(field);
+  const effect = tool.oneOf('effect', effects, 'none');
+  const schema = schemaOf(tool);
+  const { execute } = options;
+  if (typeof execute !== 'function') tool.refuse('execute', 'a function');
+  return Object.freeze({
+    [mark]: true,
+    name,
+    description: tool.text('description', maxDescriptionChars),
+    effect,
+    effectDeclared: options.effect !== undefined,
+    onUnknown: onUnknownOf(tool, effect) as OnUnknown,
+    timeoutMs: tool.integer('timeoutMs', 30_000, 1, maxTimerMs),
+    maxOutputChars: tool.integer('maxOutputChars', 4_000, 100, 1_000_000),
+    attempts: attemptsOf(tool, effect),
+    queue: queueOf(tool),
+    sequential: tool.boolean('sequential', false),
+    parameters: schema.json,
+    parse: (text: string, words: Words = wordsOf('en')) => parseArguments(name, schema, text, words),
+    // `parse` is the only maker of args, and the schema's type is theirs.
+    execute: (args: unknown, context: ToolContext) => execute(args as ValueOf<Input>, context),
+  });
+}
+
+function schemaOf(tool: Options): CompiledSchema {
+  const input = tool.given.input ?? { type: 'object', properties: {} };
+  try {
+    return compileSchema(input, { refuseUndeclared: true });
+  } catch (thrown) {
+    return tool.fail(`input cannot be used: ${describeThrown(thrown)}`);
+  }
+}
+
+function attemptsOf(tool: Options, effect: Effect): number {
+  const attempts = tool.integer('attempts', effect === 'once' ? 1 : 3, 1, 100);
+  if (effect === 'once' && attempts > 1) {
+    tool.fail(`attempts is ${attempts}, but a tool with effect 'once' is never repeated: leave attempts out`);
+  }
+  return attempts;
+}
+
+function onUnknownOf(tool: Options, effect: Effect): unknown {
+  const given = tool.given.onUnknown;
+  if (given === undefined) return 'ask';
+  if (effect !== 'once') tool.fail(`onUnknown is only for effect 'once', and the effect is '${effect}': leave it out`);
+  if (given !== 'ask' && given !== 'tell' && typeof given !== 'function') {
+    tool.refuse('onUnknown', "'ask', 'tell' or a function");
+  }
+  return given;
+}
+
+function queueOf(tool: Options): string {
+  const { pool } = tool.given;
+  if (pool === undefined) return 'tool';
+  if (typeof pool !== 'string' || !/^[a-z][a-z0-9-]{0,39}$/.test(pool)) {
+    tool.refuse('pool', 'a lower-case letter and up to 39 lower-case letters, digits or -');
+  }
+  if (pool === 'llm' || pool === 'tool') tool.fail(`pool must not be ${pool}, a queue Pawl has itself`);
+  return pool;
+}

@@ -1,0 +1,157 @@
+/**
+ * Every word Pawl itself says to a model, in English and in Chinese, chosen by the agent's `language`. Each observation says
+ * what happened, whether anything was done, and what the model can do about it. Nothing here depends on the clock or the
+ * run, so that equal events read alike and the head of a prompt stays the same.
+ */
+import type { Issue } from './issues.js';
+import type { Reason } from './run.js';
+
+export const languages = ['en', 'zh'] as const;
+export type Language = (typeof languages)[number];
+
+export interface Words {
+  unknownTool(name: string, tools: readonly string[]): string;
+  invalidArguments(name: string, issues: readonly Issue[]): string;
+  unparseableArguments(name: string, problem: string): string;
+  /** Arguments that never ran, since the reply that held them was cut off. */
+  truncatedCall(name: string): string;
+  toolThrew(name: string, message: string): string;
+  toolTimedOut(name: string, timeoutMs: number): string;
+  permissionDenied(name: string, message: string): string;
+  /** The tool vouches that it did nothing, and has no attempts left. */
+  notStarted(name: string, message: string): string;
+  /** A call that a limit kept from being executed. */
+  notExecuted(reason: Reason): string;
+  /** A call of a kind never repeated, whose fate is not known. */
+  unknownFate(name: string): string;
+  /** An operator or the tool itself has said that a call of unknown fate failed. */
+  resolvedFailed(name: string, message: string): string;
+  /** An identical call of a kind never repeated failed before, and no one allowed another. */
+  duplicateOnce(name: string): string;
+  /** The tool's answer could not be stored. */
+  unstorable(name: string): string;
+  emptyResult(): string;
+  /** A call without a recorded result: only ever seen after a fault. */
+  noResult(): string;
+  /** Stands with the last request of a run, which offers no tools. */
+  lastTurn(reason: Reason): string;
+  /** Said with the agent's `output` schema to a model that must answer in JSON. */
+  answerAsJson(schema: string): string;
+  objection(issues: readonly Issue[]): string;
+  answerNotJson(problem: string): string;
+  /** Stands where the middle of a long text was taken out. */
+  cut(chars: number): string;
+  /** Stands with the task once earlier turns are no longer sent. */
+  turnsLeftOut(): string;
+}
+
+export function wordsOf(language: Language): Words {
+  return language === 'zh' ? chinese : english;
+}
+
+const limitsInEnglish: Partial<Record<Reason, string>> = {
+  max_steps: 'its limit of steps',
+  max_turns: 'its limit of turns',
+  max_tokens: 'its limit of tokens',
+  max_cost: 'its limit of cost',
+  deadline: 'its deadline',
+};
+
+const english: Words = {
+  unknownTool: (name, tools) =>
+    tools.length === 0
+      ? `There is no tool ${quote(name)}, nor any other: answer in text.`
+      : `There is no tool ${quote(name)}. The tools are: ${tools.join(', ')}.`,
+  invalidArguments: (name, issues) =>
+    `${name} was not called: its arguments do not fit its schema.\n${list(issues, 'expected', 'got', 'the arguments')}\nCall it again with arguments that fit.`,
+  unparseableArguments: (name, problem) =>
+    `${name} was not called: its arguments cannot be used (${problem}). Call it again with one JSON object.`,
+  truncatedCall: (name) =>
+    `${name} was not called: the reply that asked for it was cut off. Ask again, with shorter arguments.`,
+  toolThrew: (name, message) => `${name} failed: ${message}`,
+  toolTimedOut: (name, timeoutMs) =>
+    `${name} did not answer within ${seconds(timeoutMs)} s and was stopped. It may have done a part of its work.`,
+  permissionDenied: (name, message) =>
+    `${name} was refused permission${message === '' ? '' : `: ${message}`}. The same call will be refused again.`,
+  notStarted: (name, message) => `${name} could not start, and did nothing${message === '' ? '' : `: ${message}`}.`,
+  notExecuted: (reason) => `not executed: the run has reached ${limitsInEnglish[reason] ?? reason}`,
+  unknownFate: (name) =>
+    `It is not known whether ${name} took effect: it was interrupted, and it is never repeated on its own. Find out before you rely on either.`,
+  resolvedFailed: (name, message) => `${name} did not succeed${message === '' ? '.' : `: ${message}`}`,
+  duplicateOnce: (name) =>
+    `${name} was not called: the same call failed before, or nobody knows whether it took effect, and it must not be repeated without permission.`,
+  unstorable: (name) => `${name} ran, but its answer cannot be stored.`,
+  emptyResult: () => '(done; the tool returned nothing)',
+  noResult: () => '(no result was recorded for this call)',
+  lastTurn: (reason) =>
+    `[Pawl] The run has reached ${limitsInEnglish[reason] ?? reason}. Tools can no longer be called. Give your final answer now from what is known, and say what is missing.`,
+  answerAsJson: (schema) =>
+    `Your final answer must be one JSON value, with nothing before or after it, that fits this JSON Schema:\n${schema}`,
+  objection: (issues) =>
+    `[Pawl] The answer does not fit its schema.\n${list(issues, 'expected', 'got', 'the answer')}\nAnswer again with one JSON value that fits, and nothing else.`,
+  answerNotJson: (problem) =>
+    `[Pawl] The answer is not JSON (${problem}). Answer again with one JSON value that fits the schema, and nothing else.`,
+  cut: (chars) => `\n[… ${chars} characters left out …]\n`,
+  turnsLeftOut: () => '[Pawl] Earlier turns of this run are left out here to save room.',
+};
+
+const limitsInChinese: Partial<Record<Reason, string>> = {
+  max_steps: '步骤上限',
+  max_turns: '轮次上限',
+  max_tokens: 'token 上限',
+  max_cost: '费用上限',
+  deadline: '截止时间',
+};
+
+const chinese: Words = {
+  unknownTool: (name, tools) =>
+    tools.length === 0
+      ? `没有名为 ${quote(name)} 的工具,也没有其他工具:请直接用文字回答。`
+      : `没有名为 ${quote(name)} 的工具。可用的工具有:${tools.join('、')}。`,
+  invalidArguments: (name, issues) =>
+    `未调用 ${name}:参数不符合其 schema。\n${list(issues, '应为', '实际为', '参数')}\n请用符合要求的参数重新调用。`,
+  unparseableArguments: (name, problem) => `未调用 ${name}:参数无法使用(${problem})。请用一个 JSON 对象重新调用。`,
+  truncatedCall: (name) => `未调用 ${name}:请求它的回复被截断了。请用更短的参数重新请求。`,
+  toolThrew: (name, message) => `${name} 失败:${message}`,
+  toolTimedOut: (name, timeoutMs) =>
+    `${name} 在 ${seconds(timeoutMs)} 秒内没有返回,已被中止。它可能已经完成了部分工作。`,
+  permissionDenied: (name, message) => `${name} 没有权限${message === '' ? '' : `:${message}`}。同样的调用还会被拒绝。`,
+  notStarted: (name, message) => `${name} 未能开始,什么也没有做${message === '' ? '' : `:${message}`}。`,
+  notExecuted: (reason) => `未执行:运行已达到${limitsInChinese[reason] ?? reason}`,
+  unknownFate: (name) => `不清楚 ${name} 是否已经生效:它被中断了,而且不会自动重复执行。请先查明,再据此行事。`,
+  resolvedFailed: (name, message) => `${name} 没有成功${message === '' ? '。' : `:${message}`}`,
+  duplicateOnce: (name) => `未调用 ${name}:同样的调用之前失败了,或者不清楚是否已经生效,未经许可不得重复。`,
+  unstorable: (name) => `${name} 已执行,但其结果无法保存。`,
+  emptyResult: () => '(已完成,工具没有返回内容)',
+  noResult: () => '(没有记录到这次调用的结果)',
+  lastTurn: (reason) =>
+    `[Pawl] 运行已达到${limitsInChinese[reason] ?? reason},不能再调用工具。请根据已知内容立即给出最终回答,并说明缺少什么。`,
+  answerAsJson: (schema) => `最终回答必须是一个符合下列 JSON Schema 的 JSON 值,前后不要有其他内容:\n${schema}`,
+  objection: (issues) =>
+    `[Pawl] 回答不符合其 schema。\n${list(issues, '应为', '实际为', '回答')}\n请重新回答:只给出一个符合要求的 JSON 值。`,
+  answerNotJson: (problem) => `[Pawl] 回答不是 JSON(${problem})。请重新回答:只给出一个符合 schema 的 JSON 值。`,
+  cut: (chars) => `\n[… 省略 ${chars} 个字符 …]\n`,
+  turnsLeftOut: () => '[Pawl] 为节省篇幅,本次运行较早的轮次未列出。',
+};
+
+const shownIssues = 10;
+
+function list(issues: readonly Issue[], expected: string, got: string, root: string): string {
+  const lines = issues
+    .slice(0, shownIssues)
+    .map(
+      (issue) =>
+        `- ${issue.path === '' ? root : issue.path.slice(-200)}: ${expected} ${issue.expected.slice(0, 500)}; ${got} ${issue.got}`,
+    );
+  if (issues.length > shownIssues) lines.push(`- … +${issues.length - shownIssues}`);
+  return lines.join('\n');
+}
+
+/** A name as the model wrote it, which may be of any length and hold anything. */
+function quote(name: string): string {
+  return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);
+}
+
+function seconds(ms: number): string {
+  return String(Math.round(ms / 100) / 10);
+}
