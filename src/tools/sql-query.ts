@@ -192,6 +192,14 @@ export function sqlQuery(options: SqlQueryOptions) {
     input,
     effect: 'none',
     timeoutMs: timeoutMs + 15_000,
-    execute: (args, ctx) => runSqlQuery(args.query, options, ctx.signal),
+    execute: async (args, ctx) => {
+      try {
+        return await runSqlQuery(args.query, options, ctx.signal);
+      } catch (error) {
+        // The database's answer to this query, which another attempt would only hear again: it goes to the model at once.
+        if (error instanceof SqlQueryError) return { error: error.message };
+        throw error;
+      }
+    },
   });
 }

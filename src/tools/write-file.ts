@@ -8,7 +8,8 @@ import { mkdir, open, realpath, rename, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { defineTool } from '../core/tool.js';
-import { assertInside, locate } from './safe-path.js';
+import { permissionDenied } from '../core/tool-answer.js';
+import { assertInside, locate, PathRefused } from './safe-path.js';
 
 export interface WriteFileOptions {
   /** The work directory; made when it does not exist. */
@@ -33,7 +34,7 @@ export async function writeTextFile(
 ): Promise<WrittenFile> {
   const bytes = Buffer.from(args.content, 'utf8');
   if (bytes.length > maxBytes)
-    throw new Error(`The content is ${bytes.length} bytes; at most ${maxBytes} can be written.`);
+    throw new PathRefused(`The content is ${bytes.length} bytes; at most ${maxBytes} can be written.`);
   await mkdir(dir, { recursive: true });
   const { folder, file } = await locate(dir, args.path, { makeFolders: true });
   const root = await realpath(resolve(dir));
@@ -83,6 +84,13 @@ export function writeFile(options: WriteFileOptions) {
     input,
     effect: 'idempotent',
     timeoutMs: 30_000,
-    execute: (args, ctx) => writeTextFile(args, options, ctx.signal),
+    execute: async (args, ctx) => {
+      try {
+        return await writeTextFile(args, options, ctx.signal);
+      } catch (error) {
+        if (error instanceof PathRefused) throw permissionDenied(error.message.replace(/\.$/, ''));
+        throw error;
+      }
+    },
   });
 }
