@@ -74,7 +74,7 @@ export class Options {
     return value;
   }
 
-  oneOf<T extends string>(field: string, values: readonly T[], fallback: T): T {
+  oneOf<const T extends string>(field: string, values: readonly T[], fallback: T): T {
     const value = this.given[field];
     if (value === undefined) return fallback;
     const found = values.find((known) => known === value);

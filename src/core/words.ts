@@ -35,8 +35,6 @@ export interface Words {
   noResult(): string;
   /** Stands with the last request of a run, which offers no tools. */
   lastTurn(reason: Reason): string;
-  /** Said with the agent's `output` schema to a model that must answer in JSON. */
-  answerAsJson(schema: string): string;
   objection(issues: readonly Issue[]): string;
   answerNotJson(problem: string): string;
   /** Stands where the middle of a long text was taken out. */
@@ -85,8 +83,6 @@ const english: Words = {
   noResult: () => '(no result was recorded for this call)',
   lastTurn: (reason) =>
     `[Pawl] The run has reached ${limitsInEnglish[reason] ?? reason}. Tools can no longer be called. Give your final answer now from what is known, and say what is missing.`,
-  answerAsJson: (schema) =>
-    `Your final answer must be one JSON value, with nothing before or after it, that fits this JSON Schema:\n${schema}`,
   objection: (issues) =>
     `[Pawl] The answer does not fit its schema.\n${list(issues, 'expected', 'got', 'the answer')}\nAnswer again with one JSON value that fits, and nothing else.`,
   answerNotJson: (problem) =>
@@ -126,7 +122,6 @@ const chinese: Words = {
   noResult: () => '(没有记录到这次调用的结果)',
   lastTurn: (reason) =>
     `[Pawl] 运行已达到${limitsInChinese[reason] ?? reason},不能再调用工具。请根据已知内容立即给出最终回答,并说明缺少什么。`,
-  answerAsJson: (schema) => `最终回答必须是一个符合下列 JSON Schema 的 JSON 值,前后不要有其他内容:\n${schema}`,
   objection: (issues) =>
     `[Pawl] 回答不符合其 schema。\n${list(issues, '应为', '实际为', '回答')}\n请重新回答:只给出一个符合要求的 JSON 值。`,
   answerNotJson: (problem) => `[Pawl] 回答不是 JSON(${problem})。请重新回答:只给出一个符合 schema 的 JSON 值。`,

@@ -1,0 +1,252 @@
+/**
+ * defineAgent: a named definition of instructions, model, tools and limits, checked when it is defined. Its version is a
+ * hash of whatever the model is shown, so that a run stays with the definition it began with. Marked by a symbol of the
+ * registry, not by its class. Next: tool.ts, config.ts, limits.ts for how the limits act.
+ */
+import { readAnswer } from './answer.js';
+import { describeThrown, PawlError } from './errors.js';
+import { Options } from './options.js';
+import { type Limits, onLimits } from './run.js';
+import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput } from './schema.js';
+import { canonicalJson, hash } from './storable.js';
+import { isTool, maxTimerMs, type Tool } from './tool.js';
+import type { AgentListing } from './view.js';
+import { type Language, languages, type Words, wordsOf } from './words.js';
+
+export interface AgentOptions {
+  name: string;
+  /** Left out: the model named by the environment. */
+  model?: string | readonly string[];
+  instructions: string;
+  tools?: readonly Tool[];
+  /** Of Pawl's own words to the model. */
+  language?: Language;
+  /** The final answer must satisfy it: a zod schema or a JSON Schema object. */
+  output?: SchemaInput;
+  limits?: {
+    maxSteps?: number;
+    maxTurns?: number;
+    deadlineMs?: number | null;
+    onLimit?: Limits['onLimit'];
+    /** Not built in this version: */
+    maxTokens?: undefined;
+    maxCostUsd?: undefined;
+  };
+  /** Tries of an LLM step, the first included, and the delays between them. */
+  retry?: { attempts?: number; baseMs?: number; capMs?: number };
+  llmTimeoutMs?: number;
+  context?: {
+    /** Left out: what the model holds. */
+    windowTokens?: number | null;
+    /** Shares of the window: above the first, history is cut down to the second. */
+    compactAt?: number;
+    compactTo?: number;
+    /** The newest turns, kept while they fit. */
+    keepTurns?: number;
+    /** Not built in this version: */
+    facts?: 0;
+  };
+  temperature?: number | null;
+  maxOutputTokens?: number | null;
+  /** Left out: a hash of what the model is shown. */
+  version?: string;
+  mode?: 'react';
+  toolCalling?: 'native';
+  /** Not built in this version: */
+  verify?: undefined;
+  loop?: undefined;
+  stopWhen?: undefined;
+}
+
+export interface Agent {
+  readonly name: string;
+  readonly version: string;
+  /** The model's name; null until withDefaultModel gives it one. */
+  readonly model: string | null;
+  readonly instructions: string;
+  readonly tools: readonly Tool[];
+  readonly words: Words;
+  readonly outputSchema: JsonSchema | null;
+  readonly limits: Limits;
+  readonly retry: Readonly<{ attempts: number; baseMs: number; capMs: number }>;
+  readonly llmTimeoutMs: number;
+  readonly context: Readonly<{
+    windowTokens: number | null;
+    compactAt: number;
+    compactTo: number;
+    keepTurns: number;
+  }>;
+  readonly temperature: number | null;
+  readonly maxOutputTokens: number | null;
+  tool(name: string): Tool | undefined;
+  /** Reads a final answer: `text` is what the run keeps as its output, `fault` what the model is told. Never throws. */
+  checkOutput(answer: string): { ok: true; value: unknown; text: string } | { ok: false; fault: string };
+  withDefaultModel(model: string): Agent;
+  /** As registered in the database. */
+  toListing(): AgentListing;
+}
+
+const mark = Symbol.for('pawl.agent');
+const optionNames = [
+  ...['name', 'model', 'instructions', 'tools', 'language', 'output', 'limits', 'retry', 'llmTimeoutMs', 'context'],
+  ...['temperature', 'maxOutputTokens', 'version', 'mode', 'toolCalling', 'verify', 'loop', 'stopWhen'],
+];
+const yearMs = 366 * 24 * 3_600_000;
+/** What the providers that state a limit take. */
+const maxTools = 128;
+
+export function isAgent(value: unknown): value is Agent {
+  return typeof value === 'object' && value !== null && mark in value;
+}
+
+/** Defines an agent. Throws a PawlError that names the agent, the field and the fix. */
+export function defineAgent(options: AgentOptions): Agent {
+  const given = Options.of('defineAgent', options).given;
+  const name = new Options('an agent', given).name();
+  const check = new Options(`agent "${name}"`, given);
+  check.knowsOnly(optionNames);
+  check.notBuilt('mode', (mode) => mode === 'react');
+  check.notBuilt('toolCalling', (calling) => calling === 'native');
+  for (const field of ['verify', 'loop', 'stopWhen']) check.notBuilt(field);
+  const schema = outputSchemaOf(check);
+  const words = wordsOf(check.oneOf('language', languages, 'en'));
+  const tools = toolsOf(check);
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const definition = {
+    [mark]: true,
+    name,
+    instructions: check.text('instructions', 1_000_000),
+    tools,
+    words,
+    outputSchema: schema?.json ?? null,
+    limits: limitsOf(check.nested('limits')),
+    retry: retryOf(check.nested('retry')),
+    llmTimeoutMs: check.integer('llmTimeoutMs', 120_000, 1, maxTimerMs),
+    context: contextOf(check.nested('context')),
+    temperature: check.optionalNumber('temperature', 0, 2),
+    maxOutputTokens: check.optionalInteger('maxOutputTokens', 1, 10_000_000),
+    tool: (tool: string) => byName.get(tool),
+    checkOutput: (answer: string) => readAnswer(schema, answer, words),
+  };
+  return withModel(definition, modelOf(check), versionOf(check));
+}
+
+type Definition = Omit<Agent, 'model' | 'version' | 'withDefaultModel' | 'toListing'>;
+
+function withModel(definition: Definition, model: string | null, version: string | null): Agent {
+  const agent: Agent = {
+    ...definition,
+    model,
+    version: version ?? hashOf(definition, model),
+    withDefaultModel: (byDefault) => (model === null ? withModel(definition, byDefault, version) : agent),
+    toListing: () => listingOf(agent),
+  };
+  return Object.freeze(agent);
+}
+
+function hashOf(definition: Definition, model: string | null): string {
+  const tools = definition.tools.map(({ name, description, parameters, effect }) => {
+    return [name, description, canonicalJson(parameters), effect];
+  });
+  const { instructions, outputSchema } = definition;
+  return hash([instructions, model, tools, outputSchema && canonicalJson(outputSchema)]).slice(0, 16);
+}
+
+function listingOf(agent: Agent): AgentListing {
+  if (agent.model === null) throw new PawlError('internal', `agent "${agent.name}" was never given its model`);
+  return {
+    name: agent.name,
+    version: agent.version,
+    model: agent.model,
+    limits: agent.limits,
+    llmTimeoutMs: agent.llmTimeoutMs,
+    llmAttempts: agent.retry.attempts,
+    tools: agent.tools.map(({ name, description, effect, effectDeclared }) => {
+      return { name, description, effect, effectDeclared };
+    }),
+    registeredAt: null,
+  };
+}
+
+function modelOf(check: Options): string | null {
+  const given = check.given.model;
+  if (given === undefined) return null;
+  const models: unknown[] = Array.isArray(given) ? given : [given];
+  const [first] = models;
+  if (models.some((model) => typeof model !== 'string' || !/^\S{1,200}$/.test(model)) || typeof first !== 'string') {
+    check.refuse('model', "a model's name, without spaces");
+  }
+  if (models.length > 1) {
+    throw new PawlError('not_built', `${check.of}: fallback models are not built in this version; name one model`);
+  }
+  return first;
+}
+
+function toolsOf(check: Options): readonly Tool[] {
+  const given = check.given.tools ?? [];
+  if (!Array.isArray(given)) check.refuse('tools', 'a list of tools');
+  const tools: Tool[] = [];
+  for (const [index, tool] of (given as unknown[]).entries()) {
+    if (!isTool(tool)) check.fail(`tools[${index}] is not a tool; make it with defineTool`);
+    if (tools.some((other) => other.name === tool.name)) {
+      check.fail(`tools holds two tools named ${tool.name}; rename one`);
+    }
+    tools.push(tool);
+  }
+  if (tools.length > maxTools) check.fail(`tools holds ${tools.length} tools; models take at most ${maxTools}`);
+  return Object.freeze(tools);
+}
+
+function outputSchemaOf(check: Options): CompiledSchema | null {
+  const { output } = check.given;
+  if (output === undefined) return null;
+  try {
+    return compileSchema(output, { refuseUndeclared: false });
+  } catch (thrown) {
+    return check.fail(`output cannot be used: ${describeThrown(thrown)}`);
+  }
+}
+
+function versionOf(check: Options): string | null {
+  const { version } = check.given;
+  if (version === undefined) return null;
+  if (typeof version !== 'string' || !/^[a-zA-Z0-9._-]{1,64}$/.test(version)) {
+    check.refuse('version', '1 to 64 letters, digits, ., _ or -');
+  }
+  return version;
+}
+
+function limitsOf(limits: Options): Limits {
+  limits.knowsOnly(['maxSteps', 'maxTurns', 'maxTokens', 'maxCostUsd', 'deadlineMs', 'onLimit']);
+  limits.notBuilt('maxTokens');
+  limits.notBuilt('maxCostUsd');
+  return Object.freeze({
+    maxSteps: limits.integer('maxSteps', 60, 1, 1_000_000),
+    maxTurns: limits.integer('maxTurns', 25, 1, 1_000_000),
+    deadlineMs: limits.optionalInteger('deadlineMs', 1, yearMs),
+    onLimit: limits.oneOf('onLimit', onLimits, 'finish'),
+  });
+}
+
+function retryOf(retry: Options): Agent['retry'] {
+  retry.knowsOnly(['attempts', 'baseMs', 'capMs']);
+  const attempts = retry.integer('attempts', 4, 1, 100);
+  const baseMs = retry.integer('baseMs', 1_000, 0, 3_600_000);
+  const capMs = retry.integer('capMs', Math.max(60_000, baseMs), 0, 24 * 3_600_000);
+  if (capMs < baseMs) retry.fail(`capMs (${capMs}) must not be below baseMs (${baseMs})`);
+  return Object.freeze({ attempts, baseMs, capMs });
+}
+
+function contextOf(context: Options): Agent['context'] {
+  context.knowsOnly(['windowTokens', 'compactAt', 'compactTo', 'keepTurns', 'facts']);
+  context.notBuilt('facts', (facts) => facts === 0);
+  const compactAt = context.optionalNumber('compactAt', 0.1, 1) ?? 0.8;
+  const compactTo = context.optionalNumber('compactTo', 0.05, 1) ?? Math.min(0.5, compactAt * 0.625);
+  if (compactTo >= compactAt) context.fail(`compactTo (${compactTo}) must be below compactAt (${compactAt})`);
+  return Object.freeze({
+    windowTokens: context.optionalInteger('windowTokens', 500, 100_000_000),
+    compactAt,
+    compactTo,
+    keepTurns: context.integer('keepTurns', 4, 1, 1_000),
+  });
+}
