@@ -109,6 +109,12 @@ export interface HeldClaim {
   seq: number;
   token: string;
   workerId: string;
+  /** Its worker ended in good order: nobody is to blame for the claim. */
+  stopped?: boolean;
+}
+
+export interface DueStep extends Dispatch {
+  dueAt: Date;
 }
 
 /** What the maintenance role looks for and how it says a worker dead. */
@@ -123,8 +129,10 @@ export interface Watch {
   droppedClaims(limit: number): Promise<HeldClaim[]>;
   /** Claims whose deadline passed more than the given time ago. */
   overdueClaims(graceMs: number, limit: number): Promise<HeldClaim[]>;
-  /** Pending steps due for longer than the given time, and dead steps the queue was never told of. */
-  dueSteps(overdueMs: number, limit: number): Promise<Dispatch[]>;
+  /** A page, oldest first, of the pending steps due for longer than the given time, after the given one. */
+  dueSteps(overdueMs: number, after: DueStep | null, limit: number): Promise<DueStep[]>;
+  /** Dead steps that the queue was never told of. */
+  unshownDeaths(limit: number): Promise<Dispatch[]>;
   /** Raises the dispatch of each step that still is at the given one, and returns the new dispatches. */
   raiseDispatch(steps: readonly Dispatch[]): Promise<Dispatch[]>;
   /** Runs whose deadline needs attention, suspended ones included. */
@@ -133,8 +141,10 @@ export interface Watch {
   runsServedAgain(limit: number): Promise<string[]>;
   /** Whether any live worker serves this agent at this version (null: at any). */
   isServed(agent: string, version: string | null): Promise<boolean>;
-  /** The counter that is also kept in the queue; the two differ after the queue lost its data. */
-  queueEpoch(): Promise<string>;
+  /** A counter that is also kept in the queue; the two differ after the queue lost data or was restored old. */
+  queueEpoch(): Promise<number>;
+  /** Raises the counter if it still is the given one. */
+  raiseQueueEpoch(from: number): Promise<boolean>;
   /** Removes workers long gone whose claims are settled. */
   sweepWorkers(): Promise<void>;
 }
@@ -155,6 +165,8 @@ export interface Workers {
 export interface Heart {
   /** Lists a token in the beats from now on: called before the claim is sent. */
   hold(token: string): void;
+  /** The claim was answered: from now on a beat that does not find it means that it was lost. */
+  claimed(token: string): void;
   drop(token: string): void;
   /** False when no beat was confirmed for 6 s: nothing new may be claimed. */
   isConfirmed(): boolean;

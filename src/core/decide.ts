@@ -16,7 +16,7 @@ export type Admission =
 
 export type Decision =
   | { next: 'call_tools'; calls: Admission[]; finishingAs: Reason | null }
-  | { next: 'finish'; output: string; reason: Reason | null }
+  | { next: 'finish'; output: string; isJson: boolean; reason: Reason | null }
   /** The final answer is handed back to the model with an objection. */
   | { next: 'object'; text: string; tokens: number }
   /** The step has its outcome, and the run fails. */
@@ -90,7 +90,7 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
 function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>): Decision {
   if (reply.calls.length === 0 || reply.lastBecause !== null) {
     const reason = reply.lastBecause ?? run.finishingAs;
-    if (reply.objection === null) return { next: 'finish', output: reply.content ?? '', reason };
+    if (reply.objection === null) return { next: 'finish', output: reply.content ?? '', isJson: reply.isJson, reason };
     if (reason === null && run.objections < objectionLimit) return { next: 'object', ...reply.objection };
     return {
       next: 'fail_run',

@@ -72,6 +72,8 @@ export type Outcome =
       calls: PlannedCall[];
       /** Set when the request offered no tools because a limit made it the last: the limit. */
       lastBecause: Reason | null;
+      /** Whether the answer is JSON that satisfies the agent's `output`. */
+      isJson: boolean;
       /** Set when the final answer does not satisfy the agent's `output`: what the model is told. */
       objection: { text: string; tokens: number } | null;
       usage: Usage;

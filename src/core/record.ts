@@ -61,6 +61,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       return callTools(draft, step, decision, outcome);
     case 'finish':
       keepReply(draft, step, outcome, []);
+      draft.run.outputIsJson = decision.isJson;
       draft.completeRun(decision.output, decision.reason);
       return { recorded: true, ended: 'completed' };
     case 'object':

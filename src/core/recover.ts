@@ -32,7 +32,7 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
     step.unknown = true;
     draft.event('step.unknown', seq, { error });
     // The call may still be under way in a process cut off from us: nobody asks about it before it must be over.
-    draft.makePending(step, { redispatch: true, dueAt: deadlineAt > draft.now ? deadlineAt : draft.now });
+    draft.makePending(step, { redispatch: true, dueAt: deadlineAt });
     return true;
   }
   countDeath(draft, step, death, error);

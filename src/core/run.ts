@@ -129,7 +129,9 @@ export interface RunState {
   windowFrom: number;
   /** Id of the newest event of the run. */
   lastEvent: number;
+  /** The final answer; JSON text where the agent has an `output` schema. */
   output: string | null;
+  outputIsJson: boolean;
   error: RunError | null;
   createdAt: Date;
   startedAt: Date | null;

@@ -1,0 +1,126 @@
+/**
+ * Connections. Every client has an error listener, since a backend that dies while its client is checked out would end the
+ * process; every wait for a connection is bounded. Transactions go through `inTransaction`, which gives the slot back
+ * whatever fails.
+ */
+import pg from 'pg';
+import { PawlError } from '../core/errors.js';
+
+export interface PoolOptions {
+  url: string;
+  max: number;
+  applicationName: string;
+  /** Set as `search_path`; the queue's pool needs `bullmq`. */
+  searchPath?: string;
+}
+
+export function createPool(options: PoolOptions): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    max: options.max,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 30_000,
+    keepAlive: true,
+    ...(options.searchPath === undefined ? {} : { options: `-c search_path=${options.searchPath}` }),
+  });
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
+  return pool;
+}
+
+export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let broken: unknown;
+  try {
+    await client.query('begin');
+    const value = await work(client);
+    await client.query('commit');
+    return value;
+  } catch (error) {
+    broken = error;
+    await client.query('rollback').then(
+      () => {
+        broken = undefined;
+      },
+      () => {},
+    );
+    throw error;
+  } finally {
+    client.release(broken !== undefined);
+  }
+}
+
+const connectionStates = new Set(['57P01', '57P02', '57P03', '53300', '25006', '57014', '55P03']);
+const connectionCodes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EAI_AGAIN',
+  'ENOENT',
+  'EHOSTUNREACH',
+]);
+
+/** What a failed statement means for its caller: ask again as it is, ask again later, or give up. */
+export function classifyFault(error: unknown): 'repeat' | 'unreachable' | 'guilty' | 'bug' {
+  const code = codeOf(error);
+  if (code === '40001' || code === '40P01' || code === '0A000' || code === '26000') return 'repeat';
+  if (code !== null && /^(22|23|54)/.test(code) && code.length === 5) return 'guilty';
+  if (
+    code !== null &&
+    (connectionStates.has(code) || code.startsWith('08') || code.startsWith('53') || code.startsWith('58'))
+  ) {
+    return 'unreachable';
+  }
+  if (code !== null && connectionCodes.has(code)) return 'unreachable';
+  const message = error instanceof Error ? error.message : '';
+  if (
+    /connection terminated|timeout exceeded when trying to connect|client was closed|not queryable|Connection ended/i.test(
+      message,
+    )
+  ) {
+    return 'unreachable';
+  }
+  return 'bug';
+}
+
+function codeOf(error: unknown): string | null {
+  if (typeof error !== 'object' || error === null) return null;
+  const code = (error as { code?: unknown }).code;
+  return typeof code === 'string' ? code : null;
+}
+
+/** Turns a fault into the error a person sees; PawlErrors pass as they are. */
+export function asPawlError(error: unknown): PawlError {
+  if (error instanceof PawlError) return error;
+  const message = error instanceof Error && error.message !== '' ? error.message : (codeOf(error) ?? String(error));
+  switch (classifyFault(error)) {
+    case 'repeat':
+    case 'unreachable':
+      return new PawlError(
+        'database_unreachable',
+        `Postgres does not answer: ${message}. Check DATABASE_URL and that the server runs.`,
+        {
+          cause: error,
+        },
+      );
+    default: {
+      const code = codeOf(error);
+      if (code === '28P01' || code === '28000' || code === '3D000' || code === '42501') {
+        return new PawlError('database_unreachable', `Postgres refuses the connection of DATABASE_URL: ${message}`, {
+          cause: error,
+        });
+      }
+      if (code === '42P01' || code === '3F000' || code === '42703') {
+        return new PawlError(
+          'schema_mismatch',
+          `The database is not migrated for this version (${message}): run pawl migrate.`,
+          { cause: error },
+        );
+      }
+      return new PawlError('internal', `Postgres answered: ${message}`, { cause: error });
+    }
+  }
+}

@@ -1,0 +1,327 @@
+/**
+ * The tables, in schema `pawl`. Their CHECK and UNIQUE constraints restate the invariants, so that a state the rules rule
+ * out cannot be written either. drizzle-kit makes the migrations from this file; the hot statements (claim.ts, write.ts)
+ * are SQL of our own. Text that must come back byte for byte, JSON included, is stored as text.
+ */
+import { sql } from 'drizzle-orm';
+import {
+  bigint,
+  boolean,
+  check,
+  doublePrecision,
+  foreignKey,
+  index,
+  integer,
+  jsonb,
+  pgSchema,
+  primaryKey,
+  text,
+  timestamp,
+  uniqueIndex,
+  uuid,
+} from 'drizzle-orm/pg-core';
+import { onLimits, reasons, runStatuses } from '../core/run.js';
+import { attemptEnds, effects, stepKinds, stepStatuses, waitKinds } from '../core/step.js';
+
+export const pawl = pgSchema('pawl');
+
+const at = (name: string) => timestamp(name, { precision: 3, withTimezone: true });
+const oneOf = (column: string, values: readonly string[]) =>
+  sql.raw(`${column} in (${values.map((value) => `'${value}'`).join(', ')})`);
+
+/** One row: what this deployment is. `oldestCode`: the fewest migrations a program must know to work on this schema. */
+export const instance = pawl.table(
+  'instance',
+  {
+    only: boolean('only').primaryKey().default(true),
+    id: text('id').notNull(),
+    queueEpoch: integer('queue_epoch').notNull().default(0),
+    oldestCode: integer('oldest_code').notNull().default(1),
+    createdAt: at('created_at').notNull().defaultNow(),
+  },
+  () => [check('instance_is_one_row', sql.raw('only'))],
+);
+
+export const agents = pawl.table(
+  'agents',
+  {
+    name: text('name').notNull(),
+    version: text('version').notNull(),
+    listing: jsonb('listing').notNull(),
+    registeredAt: at('registered_at').notNull().defaultNow(),
+  },
+  (t) => [primaryKey({ columns: [t.name, t.version] })],
+);
+
+export const workers = pawl.table(
+  'workers',
+  {
+    id: text('id').primaryKey(),
+    host: text('host').notNull(),
+    pid: integer('pid').notNull(),
+    role: text('role').notNull(),
+    /** `name@version` of each agent served. */
+    serves: text('serves').array().notNull(),
+    state: text('state').notNull().default('live'),
+    beat: integer('beat').notNull().default(0),
+    /** Claim tokens listed by the last beat and by the one before, and when those beats began. */
+    tokens: uuid('tokens').array().notNull().default(sql`'{}'`),
+    tokensBefore: uuid('tokens_before').array().notNull().default(sql`'{}'`),
+    beatAt: at('beat_at').notNull().defaultNow(),
+    beatBeforeAt: at('beat_before_at').notNull().defaultNow(),
+    /** Milliseconds since the main loop last turned, as the last beat saw it. */
+    loopLagMs: integer('loop_lag_ms').notNull().default(0),
+    startedAt: at('started_at').notNull().defaultNow(),
+    endedAt: at('ended_at'),
+  },
+  (t) => [
+    index('workers_by_state').on(t.state),
+    check('workers_state', oneOf('state', ['live', 'stopped', 'dead'])),
+    check('workers_end', sql.raw(`(state = 'live') = (ended_at is null)`)),
+  ],
+);
+
+export const runs = pawl.table(
+  'runs',
+  {
+    id: text('id').primaryKey(),
+    agent: text('agent').notNull(),
+    agentVersion: text('agent_version'),
+    model: text('model'),
+    llmName: text('llm_name').notNull(),
+    llmTimeoutMs: integer('llm_timeout_ms').notNull(),
+    llmAttempts: integer('llm_attempts').notNull(),
+    status: text('status').notNull(),
+    reason: text('reason'),
+    endingStatus: text('ending_status'),
+    endingReason: text('ending_reason'),
+    endingErrorCode: text('ending_error_code'),
+    endingErrorMessage: text('ending_error_message'),
+    endingAt: at('ending_at'),
+    finishingAs: text('finishing_as'),
+    pauseAt: at('pause_at'),
+    deadlineAt: at('deadline_at'),
+    maxSteps: integer('max_steps').notNull(),
+    maxTurns: integer('max_turns').notNull(),
+    deadlineMs: bigint('deadline_ms', { mode: 'number' }),
+    onLimit: text('on_limit').notNull(),
+    rev: integer('rev').notNull().default(0),
+    nextSeq: integer('next_seq').notNull(),
+    openSteps: integer('open_steps').notNull(),
+    suspendedSteps: integer('suspended_steps').notNull(),
+    stepsUsed: integer('steps_used').notNull(),
+    turnsUsed: integer('turns_used').notNull().default(0),
+    inputTokens: bigint('input_tokens', { mode: 'number' }).notNull().default(0),
+    cachedInputTokens: bigint('cached_input_tokens', { mode: 'number' }).notNull().default(0),
+    outputTokens: bigint('output_tokens', { mode: 'number' }).notNull().default(0),
+    costUsd: doublePrecision('cost_usd'),
+    usageEstimated: boolean('usage_estimated').notNull().default(false),
+    objections: integer('objections').notNull().default(0),
+    windowFrom: integer('window_from').notNull().default(0),
+    lastEvent: integer('last_event').notNull().default(0),
+    /** Whether the input was text; else the task message holds its JSON. */
+    inputIsText: boolean('input_is_text').notNull(),
+    inputHash: text('input_hash').notNull(),
+    output: text('output'),
+    outputIsJson: boolean('output_is_json').notNull().default(false),
+    errorCode: text('error_code'),
+    errorMessage: text('error_message'),
+    key: text('key'),
+    tenant: text('tenant').notNull().default(''),
+    lane: text('lane'),
+    threadId: text('thread_id'),
+    parentId: text('parent_id'),
+    tags: jsonb('tags').notNull().default({}),
+    createdAt: at('created_at').notNull().defaultNow(),
+    startedAt: at('started_at'),
+    finishedAt: at('finished_at'),
+  },
+  (t) => [
+    uniqueIndex('runs_key').on(t.tenant, t.agent, t.key).where(sql`key is not null`),
+    index('runs_newest').on(t.createdAt, t.id),
+    index('runs_deadline').on(t.deadlineAt).where(sql`deadline_at is not null and finished_at is null`),
+    check('runs_status', oneOf('status', runStatuses)),
+    check('runs_reason', sql.raw(`reason is null or reason in (${reasons.map((r) => `'${r}'`).join(', ')})`)),
+    check('runs_on_limit', oneOf('on_limit', onLimits)),
+    check(
+      'runs_steps_match_status',
+      sql.raw(`case
+        when status in ('pending', 'running') then open_steps > suspended_steps and suspended_steps >= 0
+        when status = 'suspended' then open_steps = suspended_steps and open_steps > 0
+        else open_steps = 0 and suspended_steps = 0 end`),
+    ),
+    check('runs_end', sql.raw(`(status in ('completed', 'failed', 'cancelled')) = (finished_at is not null)`)),
+    check('runs_final_is_not_ending', sql.raw(`finished_at is null or (ending_at is null and pause_at is null)`)),
+    check(
+      'runs_ending_is_whole',
+      sql.raw(`(ending_at is null) = (ending_status is null) and (ending_at is null) = (ending_reason is null)`),
+    ),
+    check('runs_failed_has_reason', sql.raw(`status not in ('failed', 'cancelled') or reason is not null`)),
+    check('runs_key_length', sql.raw(`key is null or length(key) between 1 and 255`)),
+  ],
+);
+
+export const steps = pawl.table(
+  'steps',
+  {
+    runId: text('run_id').notNull(),
+    seq: integer('seq').notNull(),
+    kind: text('kind').notNull(),
+    name: text('name').notNull(),
+    queue: text('queue').notNull(),
+    status: text('status').notNull(),
+    dueAt: at('due_at').notNull(),
+    dispatch: integer('dispatch').notNull(),
+    claimToken: uuid('claim_token'),
+    workerId: text('worker_id'),
+    claimedAt: at('claimed_at'),
+    claimDeadline: at('claim_deadline'),
+    attempt: integer('attempt').notNull(),
+    failures: integer('failures').notNull(),
+    crashes: integer('crashes').notNull(),
+    claims: integer('claims').notNull(),
+    suspect: boolean('suspect').notNull(),
+    unknown: boolean('unknown').notNull(),
+    deferrals: integer('deferrals').notNull(),
+    maxAttempts: integer('max_attempts').notNull(),
+    timeoutMs: integer('timeout_ms').notNull(),
+    waitingFor: text('waiting_for'),
+    waitDetail: text('wait_detail'),
+    turnSeq: integer('turn_seq'),
+    position: integer('position'),
+    callId: text('call_id'),
+    effect: text('effect'),
+    sequential: boolean('sequential').notNull(),
+    callHash: text('call_hash'),
+    idempotencyKey: text('idempotency_key'),
+    input: text('input'),
+    output: text('output'),
+    errorCode: text('error_code'),
+    errorMessage: text('error_message'),
+    inputTokens: integer('input_tokens'),
+    cachedInputTokens: integer('cached_input_tokens'),
+    outputTokens: integer('output_tokens'),
+    costUsd: doublePrecision('cost_usd'),
+    usageEstimated: boolean('usage_estimated'),
+    shownAttempts: integer('shown_attempts'),
+    queuedAt: at('queued_at').notNull(),
+    startedAt: at('started_at'),
+    finishedAt: at('finished_at'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.seq] }),
+    foreignKey({ columns: [t.runId], foreignColumns: [runs.id] }).onDelete('cascade'),
+    uniqueIndex('steps_one_per_call').on(t.runId, t.turnSeq, t.position).where(sql`turn_seq is not null`),
+    // Maintenance scans by status and by nothing else: a watermark would overlook transactions that commit late.
+    index('steps_due').on(t.dueAt).where(sql`status = 'pending'`),
+    index('steps_claimed').on(t.workerId).where(sql`status = 'running'`),
+    index('steps_waiting').on(t.waitingFor).where(sql`status = 'suspended'`),
+    index('steps_dead_unshown').on(t.runId).where(sql`status = 'dead' and shown_attempts is null`),
+    index('steps_once').on(t.runId, t.callHash).where(sql`effect = 'once'`),
+    check('steps_kind', oneOf('kind', stepKinds)),
+    check('steps_status', oneOf('status', stepStatuses)),
+    check('steps_effect', sql.raw(`effect is null or effect in (${effects.map((e) => `'${e}'`).join(', ')})`)),
+    check(
+      'steps_waiting_for',
+      sql.raw(`waiting_for is null or waiting_for in (${waitKinds.map((w) => `'${w}'`).join(', ')})`),
+    ),
+    check('steps_suspended_names_its_wait', sql.raw(`(status = 'suspended') = (waiting_for is not null)`)),
+    check(
+      'steps_claim_matches_status',
+      sql.raw(`case
+        when status = 'running' then claim_token is not null
+        when status in ('pending', 'suspended') then claim_token is null
+        else true end`),
+    ),
+    check('steps_claim_is_whole', sql.raw(`num_nulls(claim_token, worker_id, claimed_at, claim_deadline) in (0, 4)`)),
+    check('steps_end', sql.raw(`(status in ('completed', 'dead', 'cancelled')) = (finished_at is not null)`)),
+    check(
+      'steps_tool_is_whole',
+      sql.raw(`(kind = 'tool') = (num_nulls(turn_seq, position, call_id, effect, input) = 0)`),
+    ),
+    check('steps_dead_says_why', sql.raw(`status <> 'dead' or error_code is not null`)),
+    check('steps_once_has_one_attempt', sql.raw(`effect is distinct from 'once' or max_attempts = 1`)),
+    check('steps_unknown_is_once', sql.raw(`not unknown or effect = 'once'`)),
+    check(
+      'steps_counts',
+      sql.raw(`seq > 0 and dispatch >= 0 and attempt >= 0 and failures >= 0 and crashes >= 0 and claims >= 0`),
+    ),
+  ],
+);
+
+export const attempts = pawl.table(
+  'attempts',
+  {
+    token: uuid('token').primaryKey(),
+    runId: text('run_id').notNull(),
+    seq: integer('seq').notNull(),
+    attempt: integer('attempt').notNull(),
+    workerId: text('worker_id').notNull(),
+    startedAt: at('started_at').notNull(),
+    endedAt: at('ended_at').notNull(),
+    endedBy: text('ended_by').notNull(),
+    recorded: boolean('recorded').notNull(),
+    errorCode: text('error_code'),
+    errorMessage: text('error_message'),
+    inputTokens: integer('input_tokens'),
+    cachedInputTokens: integer('cached_input_tokens'),
+    outputTokens: integer('output_tokens'),
+    costUsd: doublePrecision('cost_usd'),
+    usageEstimated: boolean('usage_estimated'),
+    retryInMs: integer('retry_in_ms'),
+    /** What the call returned after its claim had been taken away. */
+    lateNote: text('late_note'),
+  },
+  (t) => [
+    foreignKey({ columns: [t.runId, t.seq], foreignColumns: [steps.runId, steps.seq] }).onDelete('cascade'),
+    index('attempts_of_step').on(t.runId, t.seq),
+    check('attempts_ended_by', oneOf('ended_by', attemptEnds)),
+  ],
+);
+
+export const messages = pawl.table(
+  'messages',
+  {
+    runId: text('run_id').notNull(),
+    seq: integer('seq').notNull(),
+    pos: integer('pos').notNull(),
+    tokens: integer('tokens'),
+    /** JSON text of a core Message. */
+    body: text('body').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.seq, t.pos] }),
+    foreignKey({ columns: [t.runId], foreignColumns: [runs.id] }).onDelete('cascade'),
+  ],
+);
+
+export const events = pawl.table(
+  'events',
+  {
+    runId: text('run_id').notNull(),
+    id: integer('id').notNull(),
+    type: text('type').notNull(),
+    seq: integer('seq'),
+    at: at('at').notNull(),
+    /** JSON text; null: nothing to add to the type and the step. */
+    data: text('data'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.id] }),
+    foreignKey({ columns: [t.runId], foreignColumns: [runs.id] }).onDelete('cascade'),
+  ],
+);
+
+/** Whole texts whose cut form stands on the step and in the message. */
+export const outputs = pawl.table(
+  'outputs',
+  {
+    runId: text('run_id').notNull(),
+    seq: integer('seq').notNull(),
+    body: text('body').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.seq] }),
+    foreignKey({ columns: [t.runId, t.seq], foreignColumns: [steps.runId, steps.seq] }).onDelete('cascade'),
+  ],
+);

@@ -1,0 +1,151 @@
+/**
+ * The Store on Postgres. `change` is the one way rows move besides the claim: it locks the run row, lets a rule of core
+ * work on a draft, and writes what the rule changed. Locks are taken in one order everywhere: the run, then its steps.
+ */
+import { createHash } from 'node:crypto';
+import type pg from 'pg';
+import { Draft, NeedsOpenSteps } from '../core/draft.js';
+import { PawlError } from '../core/errors.js';
+import type { AttemptRecord } from '../core/step.js';
+import type { NewRun } from '../core/view.js';
+import type { StepScope, Store } from '../ports.js';
+import { claimStep } from './claim.js';
+import { insertRun } from './insert-run.js';
+import { asPawlError, classifyFault, inTransaction } from './pool.js';
+import { type AttemptRow, type RunRow, readAttempt, readRun, readStep, type StepRow } from './rows.js';
+import { writeChanges } from './write.js';
+
+export function createStore(pool: pg.Pool): Store {
+  return {
+    claim: (request) => answering(() => claimStep(pool, request)),
+    change: (runId, scope, rule, options) =>
+      answering(() => changeRun(pool, runId, scope, rule, options?.receipt ?? null)),
+    createRun: (run) => answering(() => createRun(pool, run)),
+    noteLate: (token, note) =>
+      answering(async () => {
+        await pool.query('update pawl.attempts set late_note = coalesce(late_note, $2) where token = $1', [
+          token,
+          note,
+        ]);
+      }),
+    unsettledOnce: (runId, hashes) =>
+      answering(async () => {
+        const { rows } = await pool.query<{ call_hash: string; seq: number }>(
+          `select call_hash, max(seq) as seq from pawl.steps
+           where run_id = $1 and effect = 'once' and call_hash = any($2)
+             and (unknown or status = 'dead' or (status = 'completed' and error_code is not null))
+           group by call_hash`,
+          [runId, hashes],
+        );
+        return new Map(rows.map((row) => [row.call_hash, row.seq]));
+      }),
+  };
+}
+
+/** Repeats what the database asks to repeat, and turns every other fault into a PawlError. */
+async function answering<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (classifyFault(error) === 'repeat' && tries < 10) continue;
+      if (classifyFault(error) === 'guilty')
+        throw new PawlError('invalid_input', `Postgres refuses the values: ${String(error)}`, { cause: error });
+      throw asPawlError(error);
+    }
+  }
+}
+
+async function changeRun<T>(
+  pool: pg.Pool,
+  runId: string,
+  scope: StepScope,
+  rule: (draft: Draft) => T,
+  receipt: string | null,
+) {
+  return inTransaction(pool, async (client) => {
+    // The clock is read after the lock is held, so that times written under it never run backwards.
+    const locked = await client.query<RunRow>({
+      name: 'pawl-lock-run',
+      text: 'select * from pawl.runs where id = $1 for no key update',
+      values: [runId],
+    });
+    const row = locked.rows[0];
+    if (row === undefined) return null;
+    const loaded = { run: readRun(row), now: await readClock(client), receipt: await loadReceipt(client, receipt) };
+    let draft = new Draft({ ...loaded, steps: await loadSteps(client, runId, scope) });
+    let value: T;
+    try {
+      value = settled(draft, rule);
+    } catch (error) {
+      if (!(error instanceof NeedsOpenSteps)) throw error;
+      draft = new Draft({ ...loaded, steps: await loadSteps(client, runId, 'open', scope) });
+      value = settled(draft, rule);
+    }
+    const changes = draft.changes();
+    if (!changes.isEmpty) await client.query(writeChanges(changes, draft.now));
+    return { value, dispatches: changes.dispatches };
+  });
+}
+
+function settled<T>(draft: Draft, rule: (draft: Draft) => T): T {
+  const value = rule(draft);
+  draft.settle();
+  return value;
+}
+
+async function readClock(client: pg.PoolClient): Promise<Date> {
+  const { rows } = await client.query<{ now: Date }>({
+    name: 'pawl-clock',
+    text: 'select clock_timestamp()::timestamptz(3) as now',
+  });
+  return rows[0]?.now ?? new Date(Number.NaN);
+}
+
+async function loadSteps(client: pg.PoolClient, runId: string, scope: StepScope, also?: StepScope) {
+  const seqs = [scope, also].flatMap((part) => (typeof part === 'object' ? [...part.seqs] : []));
+  const statuses =
+    scope === 'open'
+      ? ['pending', 'running', 'suspended']
+      : scope === 'revivable'
+        ? ['pending', 'running', 'suspended', 'dead', 'cancelled']
+        : [];
+  const { rows } = await client.query<StepRow>({
+    name: 'pawl-load-steps',
+    text: 'select * from pawl.steps where run_id = $1 and (seq = any($2::int[]) or status = any($3::text[])) order by seq for no key update',
+    values: [runId, seqs, statuses],
+  });
+  return rows.map(readStep);
+}
+
+async function loadReceipt(client: pg.PoolClient, token: string | null): Promise<AttemptRecord | null> {
+  if (token === null) return null;
+  const { rows } = await client.query<AttemptRow>({
+    name: 'pawl-receipt',
+    text: 'select * from pawl.attempts where token = $1',
+    values: [token],
+  });
+  return rows[0] === undefined ? null : readAttempt(rows[0]);
+}
+
+async function createRun(pool: pg.Pool, run: NewRun) {
+  const isText = typeof run.input === 'string';
+  const task = isText ? (run.input as string) : JSON.stringify(run.input);
+  const inputHash = createHash('sha256').update(task).digest('base64url');
+  const inserted = await insertRun(pool, run, { task, isText, inputHash });
+  if (inserted !== null) return inserted;
+  const { rows } = await pool.query<{ id: string; input_hash: string }>(
+    'select id, input_hash from pawl.runs where tenant = $1 and agent = $2 and key = $3',
+    [run.tenant ?? '', run.agent, run.key],
+  );
+  const existing = rows[0];
+  if (existing === undefined)
+    throw new PawlError('unknown_agent', `no worker has registered an agent named ${JSON.stringify(run.agent)}`);
+  if (existing.input_hash !== inputHash) {
+    throw new PawlError(
+      'key_conflict',
+      `the key ${JSON.stringify(run.key)} belongs to run ${existing.id}, which has another input`,
+    );
+  }
+  return { id: existing.id, created: false, dispatches: [] };
+}

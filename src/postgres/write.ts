@@ -1,0 +1,85 @@
+/**
+ * Writes what a draft changed, as one statement, for a run whose row the transaction has locked. Each part reads its rows
+ * from one JSON parameter, so that the plan is prepared once whatever a step changes.
+ */
+import { getTableColumns, type Table } from 'drizzle-orm';
+import type { Changes } from '../core/draft.js';
+import { writeAttempt, writeRun, writeStep } from './rows.js';
+import { attempts, runs, steps } from './schema.js';
+
+const columnsOf = (table: Table) => Object.values(getTableColumns(table)).map((column) => column.name);
+
+/** What acceptance or planning fixed about a row, and the claim's own column, are never changed by a rule. */
+const fixedOfRun = words(
+  'id agent model llm_timeout_ms llm_attempts on_limit input_is_text input_hash key tenant lane thread_id parent_id tags created_at started_at',
+);
+const fixedOfStep = words(
+  'run_id seq kind turn_seq position call_id effect sequential call_hash idempotency_key input queued_at',
+);
+
+const runColumns = columnsOf(runs).filter((column) => !fixedOfRun.includes(column));
+const stepColumns = columnsOf(steps);
+const movedColumns = stepColumns.filter((column) => !fixedOfStep.includes(column));
+const attemptColumns = columnsOf(attempts).filter((column) => column !== 'late_note');
+
+function words(text: string): string[] {
+  return text.split(' ');
+}
+
+const list = (columns: readonly string[], prefix = '') => columns.map((column) => `${prefix}${column}`).join(', ');
+
+const writeSql = `
+with run_moved as (
+  update pawl.runs set (${list(runColumns)}) =
+    (select ${list(runColumns)} from json_populate_record(null::pawl.runs, $1::json))
+  where id = $2
+), planned as (
+  insert into pawl.steps (${list(stepColumns)})
+  select ${list(stepColumns)} from json_populate_recordset(null::pawl.steps, $3::json)
+), moved as (
+  update pawl.steps s set (${list(movedColumns)}) = row(${list(movedColumns, 'n.')})
+  from json_populate_recordset(null::pawl.steps, $4::json) n where s.run_id = $2 and s.seq = n.seq
+), said as (
+  insert into pawl.messages (run_id, seq, pos, tokens, body)
+  select $2, seq, pos, tokens, body from json_populate_recordset(null::pawl.messages, $5::json)
+), archived as (
+  insert into pawl.attempts (${list(attemptColumns)})
+  select ${list(attemptColumns)} from json_populate_recordset(null::pawl.attempts, $6::json)
+), kept as (
+  insert into pawl.outputs (run_id, seq, body)
+  select $2, seq, body from json_populate_recordset(null::pawl.outputs, $7::json)
+)
+insert into pawl.events (run_id, id, type, seq, at, data)
+select $2, id, type, seq, at, data from json_populate_recordset(null::pawl.events, $8::json)`;
+
+/** The prepared statement that writes the changes; `now` dates its events. */
+export function writeChanges(changes: Changes, now: Date) {
+  const runId = changes.run.id;
+  const messages = changes.messages.map(({ seq, pos, tokens, message }) => ({
+    seq,
+    pos,
+    tokens,
+    body: JSON.stringify(message),
+  }));
+  const events = changes.events.map(({ id, type, seq, data }) => ({
+    id,
+    type,
+    seq,
+    at: now,
+    data: Object.keys(data).length === 0 ? null : JSON.stringify(data),
+  }));
+  return {
+    name: 'pawl-write',
+    text: writeSql,
+    values: [
+      JSON.stringify(writeRun(changes.run)),
+      runId,
+      JSON.stringify(changes.planned.map((step) => writeStep(runId, step))),
+      JSON.stringify(changes.changed.map((step) => writeStep(runId, step))),
+      JSON.stringify(messages),
+      JSON.stringify(changes.attempts.map((attempt) => writeAttempt(runId, attempt))),
+      JSON.stringify(changes.outputs),
+      JSON.stringify(events),
+    ],
+  };
+}
