@@ -1,0 +1,125 @@
+/**
+ * The two real queues as the contract suite sees them, and their raw sides for tests that reach behind the ports.
+ */
+import { type ConnectionOptions, createPostgresBackend, Queue } from 'bullmq';
+import { Redis } from 'ioredis';
+import pg from 'pg';
+import { connectQueue, type QueueBackend } from '../../src/bullmq/connect.js';
+import { queuePoolSize } from '../../src/bullmq/postgres.js';
+import type { Dispatch, Log } from '../../src/ports.js';
+import type { QueuePeer, QueueWorld } from '../contract/queue.js';
+import { createTestDatabase, createTestRedis } from '../support/services.js';
+
+export const queues = ['llm', 'tool'];
+
+export interface LoggedLine {
+  level: 'debug' | 'info' | 'warn' | 'error';
+  fields: Record<string, unknown>;
+  message: string;
+}
+
+export function memoryLog(lines: LoggedLine[] = []): Log {
+  const at = (level: LoggedLine['level']) => (fields: Record<string, unknown>, message: string) =>
+    void lines.push({ level, fields, message });
+  const log: Log = {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    child: () => log,
+  };
+  return log;
+}
+
+/** A real queue, and BullMQ itself on the same jobs, as a dashboard has it. */
+export interface RealWorld extends QueueWorld {
+  kind: 'redis' | 'postgres';
+  connect(options?: { url?: string; log?: Log; lazy?: boolean }): Promise<QueueBackend>;
+  url: string;
+  dashboard(queue: string): Queue;
+}
+
+export function openPool(url: string, workers = queues.length): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: queuePoolSize(workers),
+    options: '-c search_path=bullmq',
+    connectionTimeoutMillis: 4_000,
+  });
+  pool.on('error', () => {});
+  return pool;
+}
+
+export async function openWorld(kind: 'redis' | 'postgres'): Promise<RealWorld> {
+  const closing: (() => Promise<unknown>)[] = [];
+  const world = kind === 'redis' ? await redisWorld(closing) : await postgresWorld(closing);
+  const peer = async (): Promise<QueuePeer> => world.connect();
+  return {
+    ...world,
+    kind,
+    peer,
+    async retryFailed(dispatch: Dispatch) {
+      const job = await world
+        .dashboard(dispatch.queue)
+        .getJob(`${dispatch.runId}.${dispatch.seq}.${dispatch.dispatch}`);
+      if (job === undefined) throw new Error('no such job');
+      await job.retry('failed');
+    },
+    async close() {
+      for (const close of closing.reverse()) await close();
+    },
+  };
+}
+
+type Raw = Pick<RealWorld, 'connect' | 'url' | 'dashboard' | 'wipe'>;
+
+async function redisWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> {
+  const { url, drop } = await createTestRedis();
+  closing.push(drop);
+  const client = new Redis(url, { maxRetriesPerRequest: null });
+  await client.flushdb();
+  closing.push(() => client.quit());
+  return {
+    url,
+    connect: async (options = {}) =>
+      connectQueue({ kind: 'redis', url, prefixId: 'test', queues, log: memoryLog(), ...options }),
+    dashboard: (name) => {
+      const queue = new Queue(`pawl-${name}`, { connection: client as ConnectionOptions, prefix: '{pawl:test}' });
+      closing.push(() => queue.close());
+      return queue;
+    },
+    wipe: async () => void (await client.flushdb()),
+  };
+}
+
+async function postgresWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> {
+  const { url, drop } = await createTestDatabase({ empty: true });
+  closing.push(drop);
+  const pool = openPool(url, 0);
+  closing.push(() => pool.end());
+  return {
+    url,
+    async connect({ url: through, log = memoryLog() } = {}) {
+      const own = openPool(through ?? url);
+      try {
+        const backend = await connectQueue({ kind: 'postgres', pool: own, queues, log });
+        return {
+          ...backend,
+          async close() {
+            await backend.close();
+            await own.end();
+          },
+        };
+      } catch (error) {
+        await own.end();
+        throw error;
+      }
+    },
+    dashboard: (name) => {
+      const queue = new Queue(`pawl-${name}`, { connection: pool }, createPostgresBackend);
+      closing.push(() => queue.close());
+      return queue as unknown as Queue;
+    },
+    wipe: async () => void (await pool.query('TRUNCATE bullmq.job, bullmq.meta, bullmq.event CASCADE')),
+  };
+}
