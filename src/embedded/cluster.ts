@@ -81,7 +81,8 @@ async function removeDeadDrafts(home: string): Promise<void> {
   for (const name of await readdir(home)) {
     const pid = Number(/^draft-(\d+)-/.exec(name)?.[1] ?? Number.NaN);
     if (Number.isNaN(pid) || (await isAlive(pid))) continue;
-    await rm(join(home, name), { recursive: true, force: true });
+    // The initdb of a killed starter may still write there for a moment; what is left goes at the next turn.
+    await rm(join(home, name), { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
   }
 }
 

@@ -7,7 +7,7 @@ import { open, readFile, readlink, realpath, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
-import { serverEnv } from './account.js';
+import { runAs, serverEnv } from './account.js';
 import { isAlive } from './alive.js';
 import type { Binaries } from './binaries.js';
 import { readPassword } from './cluster.js';
@@ -36,7 +36,7 @@ const logBytes = 5 << 20;
 /**
  * The live server of this data folder, by its pid file; undefined when there is none. After a restart of the machine or
  * container the pid may be another program's, or a zombie nobody reaps; Postgres would take either for a server and refuse
- * to start, so such a file is removed. On Linux a server is known by its working folder, the data folder.
+ * to start, so such a file is removed. A server is known by its working folder, or where that is unknown by its name.
  */
 export async function findPostmaster(dataDir: string): Promise<{ pid: number; port: number } | undefined> {
   const file = join(dataDir, 'postmaster.pid');
@@ -44,11 +44,16 @@ export async function findPostmaster(dataDir: string): Promise<{ pid: number; po
   const lines = text.split('\n');
   const [pid, port] = [Number(lines[0]), Number(lines[3])];
   if (!(pid > 0 && port > 0)) return undefined;
-  const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => undefined);
-  const foreign = cwd !== undefined && cwd !== (await realpath(dataDir));
-  if (!foreign && (await isAlive(pid))) return { pid, port };
+  if ((await isAlive(pid)) && (await mayServe(pid, dataDir))) return { pid, port };
   if ((await readFile(file, 'utf8').catch(() => '')) === text) await rm(file, { force: true });
   return undefined;
+}
+
+async function mayServe(pid: number, dataDir: string): Promise<boolean> {
+  const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => undefined);
+  if (cwd !== undefined) return cwd === (await realpath(dataDir));
+  const name = await runAs(undefined, 'ps', ['-o', 'comm=', '-p', String(pid)]);
+  return name.code !== 0 || /postgres/.test(name.output);
 }
 
 /** Connects as the owner of everything; `application` is the name other sessions see. */

@@ -3,7 +3,7 @@
  * stops the server, and why nobody is cut off by it, stands at `stop`. Nothing else in Pawl knows this server is its own.
  */
 import { randomBytes } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -152,7 +152,7 @@ async function ensureDatabase(home: Home, port: number, name: string): Promise<v
 }
 
 /**
- * The starter stops the server, and so does the last user of a server whose starter is gone. Both give up their shared lock
+ * The starter stops the server, and so does the last user of a server whose starter is gone or left it to others. Both give up their shared lock
  * and try for the exclusive one: it is refused while another process uses the server, and while it is held nobody can
  * join. Sessions that hold no lock (a worker given the URL, psql) are counted; closed ones may take a moment to vanish.
  */
@@ -169,15 +169,28 @@ async function stop(home: Home, server: Server, log: (message: string) => void, 
     await presence.query('SELECT pg_advisory_unlock_shared($1)', [useLock]);
     const locked = await presence.query<{ ok: boolean }>('SELECT pg_try_advisory_lock($1) AS ok', [useLock]);
     const others = locked.rows[0]?.ok === true ? await countOthers(presence) : 1;
-    if (others > 0) return log('the embedded database goes on running: others are connected to it');
+    if (others > 0) {
+      await rm(join(home.path, 'starter'), { force: true }); // the last of them stops it
+      return log('the embedded database goes on running: others are connected to it');
+    }
     const { pgCtl } = await findBinaries(home, native);
-    const ended = await runAs(home.account, pgCtl, ['stop', '-D', home.dataDir, '-m', 'fast', '-w', '-t', '60']);
-    if (ended.code !== 0) log(`the embedded database did not stop: ${ended.output}`);
+    // Without -w: pg_ctl waits for the pid file, which the next starter may write before pg_ctl looks again.
+    const ended = await runAs(home.account, pgCtl, ['stop', '-D', home.dataDir, '-m', 'fast', '-W']);
+    if (ended.code !== 0 || !(await dies(server.pid))) log(`the embedded database did not stop: ${ended.output}`);
   } catch (error) {
     if (await isAlive(server.pid)) log(`the embedded database was left running: ${describeThrown(error)}`);
   } finally {
     await presence.end().catch(() => {});
   }
+}
+
+async function dies(pid: number): Promise<boolean> {
+  const deadline = Date.now() + answerMs;
+  while (await isAlive(pid)) {
+    if (Date.now() > deadline) return false;
+    await delay(pauseMs / 5);
+  }
+  return true;
 }
 
 async function countOthers(client: pg.Client): Promise<number> {

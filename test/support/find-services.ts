@@ -77,13 +77,28 @@ async function embeddedPostgres(): Promise<Found> {
   await chmod(dir, 0o755); // ours to open: under root the server runs as another account
   const settings: Record<string, string> = process.env.PAWL_TEST_FSYNC === 'off' ? { fsync: 'off' } : {};
   const server = await startEmbedded({ dir: join(dir, '.pawl'), settings });
+  const dismiss = sweepWhenKilled(server.pid, [server.home, dir]);
   const close = async (): Promise<void> => {
     await endSessions(server.url);
     await server.stop();
     await rm(server.home, { recursive: true, force: true });
     await rm(dir, { recursive: true, force: true });
+    dismiss();
   };
   return { url: server.url, origin: 'embedded', close };
+}
+
+/**
+ * A shell that waits for this process to vanish (its stdin then ends), and stops what a kill -9 of the run would leave
+ * behind. Returns the way to send it home when the run ended as it should.
+ */
+function sweepWhenKilled(pid: number, folders: string[]): () => void {
+  const script = 'read _; pid=$1; shift; kill -QUIT "$pid"; while kill -0 "$pid"; do sleep 0.1; done; rm -rf "$@"';
+  const stdio = ['pipe', 'ignore', 'ignore'] as const;
+  const shell = spawn('/bin/sh', ['-c', script, 'sh', String(pid), ...folders], { stdio: [...stdio], detached: true });
+  shell.on('error', () => {}); // a machine without a shell goes without
+  shell.unref();
+  return () => void shell.kill('SIGKILL');
 }
 
 /** A test that left a session open has failed already; it must not keep the server running as well. */
@@ -108,6 +123,7 @@ async function redisProgram(program: string): Promise<Found> {
   const settings = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, ...redisSettings];
   const child = spawn(program, settings, { stdio: 'ignore' });
   const exited = new Promise<void>((resolve) => child.on('exit', () => resolve()));
+  const dismiss = sweepWhenKilled(child.pid ?? 0, [dir]);
   const url = `redis://127.0.0.1:${port}`;
   const client = new Redis(url, { retryStrategy: (times) => (times > 100 ? null : 50), maxRetriesPerRequest: null });
   client.on('error', () => {}); // until it listens
@@ -117,6 +133,7 @@ async function redisProgram(program: string): Promise<Found> {
     child.kill('SIGTERM');
     await exited;
     await rm(dir, { recursive: true, force: true });
+    dismiss();
   };
   return { url, origin: program, close };
 }

@@ -3,10 +3,10 @@
  * files where they are, and at the very end stops what was started and prints what was used.
  */
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
+import { migrate } from '../../src/postgres/migrate.js';
 import { type Found, findPostgres, findRedis } from './find-services.js';
 
 /** What the test files are told; null stands for "there is none". */
@@ -24,31 +24,41 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const problems: string[] = [];
-  const postgres = await findPostgres(problems);
-  const redis = await findRedis(problems);
-  const template = await makeTemplate(postgres.url);
-  const lines = [...problems, await describePostgres(postgres), await describeRedis(redis)];
-  project.provide('services', { databaseUrl: postgres.url, template, redisUrl: redis?.url ?? null });
-
-  return async () => {
-    if (template !== null) await dropTemplate(postgres.url, template);
-    await redis?.close();
-    await postgres.close();
+  const lines: string[] = [];
+  const started: Found[] = [];
+  const close = async (): Promise<void> => {
+    for (const found of started.reverse()) await found.close();
     process.stdout.write(`${lines.join('\n')}\n`);
   };
+  try {
+    const postgres = await findPostgres(lines);
+    started.push(postgres);
+    const redis = await findRedis(lines);
+    if (redis !== undefined) started.push(redis);
+    lines.push(await describePostgres(postgres), await describeRedis(redis));
+
+    const template = await makeTemplate(postgres.url);
+    if (template !== null) started.push({ ...postgres, close: () => dropTemplate(postgres.url, template) });
+    project.provide('services', { databaseUrl: postgres.url, template, redisUrl: redis?.url ?? null });
+    return close;
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }
 
 /** Migrations are applied once; every test file's database is a copy (about 50 ms). */
 async function makeTemplate(adminUrl: string): Promise<string | null> {
-  const file = new URL('../../src/postgres/migrate.ts', import.meta.url);
-  if (!existsSync(file)) return null;
-  const { migrate } = (await import(file.href)) as { migrate: (databaseUrl: string) => Promise<unknown> };
   const name = `pawl_template_${randomBytes(4).toString('hex')}`;
   await admin(adminUrl, (client) => client.query(`CREATE DATABASE ${name}`));
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
-  await migrate(url.href);
+  try {
+    await migrate(url.href);
+  } catch (error) {
+    await dropTemplate(adminUrl, name);
+    throw error;
+  }
   // Closed to connections, so that not even autovacuum disturbs a copy.
   await admin(adminUrl, (client) => client.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`));
   return name;
