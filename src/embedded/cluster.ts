@@ -18,7 +18,7 @@ export async function readPassword(dataDir: string): Promise<string> {
 }
 
 /** Whether the data folder is whole: initdb ended and the rename took place. */
-export async function isWhole(dataDir: string): Promise<boolean> {
+async function isWhole(dataDir: string): Promise<boolean> {
   const parts = ['PG_VERSION', 'global/pg_control', 'postgresql.conf', passwordFile];
   const found = await Promise.all(parts.map((part) => access(join(dataDir, part)).then(...settle)));
   return found.every(Boolean);
