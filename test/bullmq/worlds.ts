@@ -1,7 +1,7 @@
 /**
  * The two real queues as the contract suite sees them, and their raw sides for tests that reach behind the ports.
  */
-import { type ConnectionOptions, createPostgresBackend, Queue } from 'bullmq';
+import { type ConnectionOptions, createPostgresBackend, Queue, Worker, type WorkerOptions } from 'bullmq';
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { connectQueue, type QueueBackend } from '../../src/bullmq/connect.js';
@@ -37,6 +37,10 @@ export interface RealWorld extends QueueWorld {
   connect(options?: { url?: string; log?: Log; lazy?: boolean }): Promise<QueueBackend>;
   url: string;
   dashboard(queue: string): Queue;
+  /** A worker of BullMQ's own, with none of Pawl's settings. */
+  rawWorker(queue: string, processor: () => Promise<unknown>, options: Partial<WorkerOptions>): Worker;
+  /** Another worker holds the job from now on. */
+  stealLock(queue: string, jobId: string): Promise<void>;
 }
 
 export function openPool(url: string, workers = queues.length): pg.Pool {
@@ -71,7 +75,7 @@ export async function openWorld(kind: 'redis' | 'postgres'): Promise<RealWorld> 
   };
 }
 
-type Raw = Pick<RealWorld, 'connect' | 'url' | 'dashboard' | 'wipe'>;
+type Raw = Pick<RealWorld, 'connect' | 'url' | 'dashboard' | 'wipe' | 'rawWorker' | 'stealLock'>;
 
 async function redisWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> {
   const { url, drop } = await createTestRedis();
@@ -88,6 +92,9 @@ async function redisWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> {
       closing.push(() => queue.close());
       return queue;
     },
+    rawWorker: (name, processor, options) =>
+      new Worker(`pawl-${name}`, processor, { ...options, connection: { url }, prefix: '{pawl:test}' }),
+    stealLock: async (name, id) => void (await client.set(`{pawl:test}:pawl-${name}:${id}:lock`, 'other')),
     wipe: async () => void (await client.flushdb()),
   };
 }
@@ -95,7 +102,7 @@ async function redisWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> {
 async function postgresWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> {
   const { url, drop } = await createTestDatabase({ empty: true });
   closing.push(drop);
-  const pool = openPool(url, 0);
+  const pool = openPool(url, 2);
   closing.push(() => pool.end());
   return {
     url,
@@ -120,6 +127,18 @@ async function postgresWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> 
       closing.push(() => queue.close());
       return queue as unknown as Queue;
     },
+    rawWorker: (name, processor, options) =>
+      new Worker(
+        `pawl-${name}`,
+        processor,
+        { ...options, connection: pool },
+        createPostgresBackend,
+      ) as unknown as Worker,
+    stealLock: async (name, id) =>
+      void (await pool.query(`UPDATE bullmq.job SET lock_token = 'other' WHERE queue = $1 AND id = $2`, [
+        `pawl-${name}`,
+        id,
+      ])),
     wipe: async () => void (await pool.query('TRUNCATE bullmq.job, bullmq.meta, bullmq.event CASCADE')),
   };
 }

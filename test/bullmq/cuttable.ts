@@ -1,0 +1,64 @@
+/**
+ * A TCP proxy before a real server, to take the server away from one client only: `cut` refuses and drops connections as a
+ * stopped server does, `freeze` keeps them open and answers nothing, `restore` undoes both.
+ */
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+export interface Cuttable {
+  /** The server's address, through the proxy. */
+  url: string;
+  cut(): Promise<void>;
+  freeze(): void;
+  restore(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function cuttable(serverUrl: string, defaultPort: number): Promise<Cuttable> {
+  const target = new URL(serverUrl);
+  const pairs = new Set<[Socket, Socket]>();
+  let frozen = false;
+  let server = await listen(0);
+  const { port } = server.address() as AddressInfo;
+
+  async function listen(at: number) {
+    const made = createServer((client) => {
+      const upstream = connect(Number(target.port || defaultPort), target.hostname);
+      const pair: [Socket, Socket] = [client, upstream];
+      pairs.add(pair);
+      for (const [from, to] of [pair, [upstream, client] as const]) {
+        from.on('data', (chunk) => frozen || to.write(chunk));
+        from.on('error', () => {});
+        from.on('close', () => {
+          pairs.delete(pair);
+          to.destroy();
+        });
+      }
+    });
+    made.listen(at, '127.0.0.1');
+    await once(made, 'listening');
+    return made;
+  }
+
+  async function cut() {
+    const closed = server.listening ? new Promise((resolve) => server.close(resolve)) : undefined;
+    for (const sockets of pairs) for (const socket of sockets) socket.destroy();
+    await closed;
+  }
+
+  const url = new URL(serverUrl);
+  url.hostname = '127.0.0.1';
+  url.port = String(port);
+  return {
+    url: url.href,
+    cut,
+    freeze() {
+      frozen = true;
+    },
+    async restore() {
+      frozen = false;
+      if (!server.listening) server = await listen(port);
+    },
+    close: cut,
+  };
+}

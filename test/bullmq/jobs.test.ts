@@ -1,0 +1,173 @@
+/** What lies in BullMQ behind the ports: what jobs carry, jobs made by other hands, stalls, lost locks, epochs. */
+import type { Worker, WorkerOptions } from 'bullmq';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { StepData } from '../../src/bullmq/job.js';
+import { done, Inbox, step, until } from '../contract/queue.js';
+import { queueBackends } from '../support/services.js';
+import { type LoggedLine, memoryLog, openWorld, type RealWorld } from './worlds.js';
+
+for (const kind of queueBackends()) {
+  describe(`jobs on ${kind}`, () => {
+    const cleanups: (() => Promise<unknown>)[] = [];
+    afterEach(async () => {
+      for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+    });
+
+    async function start(concurrency = 1) {
+      const world = await openWorld(kind);
+      cleanups.push(world.close);
+      const lines: LoggedLine[] = [];
+      const backend = await world.connect({ log: memoryLog(lines) });
+      cleanups.push(backend.close);
+      const inbox = new Inbox();
+      const consumer = backend.consumer({ queues: ['llm'], concurrency, handler: inbox.handler });
+      cleanups.push(() => {
+        inbox.endAll();
+        return consumer.stop(5_000);
+      });
+      const { queue } = backend;
+      const isAbsent = async (dispatch: ReturnType<typeof step>) => (await queue.probe([dispatch]))[0] === 'absent';
+      return { world, backend, queue, inbox, consumer, lines, isAbsent };
+    }
+
+    const idOf = ({ runId, seq, dispatch }: ReturnType<typeof step>) => `${runId}.${seq}.${dispatch}`;
+
+    it('keeps nothing but ids and short notes', async () => {
+      const { world, queue, inbox, consumer, isAbsent } = await start();
+      await consumer.start();
+      const [completed, failed] = [step(), step()];
+      await queue.add([completed]);
+      (await inbox.next()).end({ end: 'complete', note: 'y'.repeat(9_000) });
+      await until(() => isAbsent(completed));
+      await queue.add([failed]);
+      (await inbox.next()).end({ end: 'retry', delayMs: 1, note: 'z'.repeat(9_000) });
+      (await inbox.next()).end({ end: 'fail', note: 'z'.repeat(9_000) });
+      await until(() => isAbsent(failed));
+      const jobs = world.dashboard('llm');
+      const { runId, seq, dispatch } = completed;
+      expect(await jobs.getJob(idOf(completed))).toMatchObject({
+        data: { runId, seq, dispatch },
+        returnvalue: 'y'.repeat(200),
+      });
+      expect(await jobs.getJob(idOf(failed))).toMatchObject({
+        failedReason: 'z'.repeat(500),
+        stacktrace: [],
+        attemptsMade: 2,
+      });
+    });
+
+    it('fails jobs that other hands made, without asking the handler and without a loop', async () => {
+      const { world, queue, inbox, consumer } = await start();
+      const jobs = world.dashboard('llm');
+      const good = { runId: 'run_a', seq: 1, dispatch: 1 };
+      const made = [
+        ['run_a.1.9', good],
+        ['no-data', undefined],
+        ['null', null],
+        ['text', 'run_a.1.1'],
+        ['list', [1, 2]],
+        ['run_b.1.1', { ...good, runId: 'run_b', seq: '1' }],
+        ['run_c.0.1', { ...good, runId: 'run_c', seq: 0 }],
+        ['run_d.1.1', { ...good, runId: 'run_d', dispatch: 1.5 }],
+        [`${'r'.repeat(400)}.1.1`, { ...good, runId: 'r'.repeat(400) }],
+        ['run.e.1.1', { ...good, runId: 'run.e' }],
+        [undefined, good],
+      ] as const;
+      for (const [jobId, data] of made) await jobs.add('odd name', data, jobId === undefined ? {} : { jobId });
+      await consumer.start();
+      await until(async () => (await jobs.getFailedCount()) === made.length);
+      for (const job of await jobs.getFailed()) expect(job.failedReason).toMatch(/^not a job of Pawl: /);
+      await jobs.retryJobs({ state: 'failed' });
+      await until(async () => (await jobs.getFailedCount()) === made.length);
+      const next = step();
+      await queue.add([next]);
+      expect((await inbox.next()).delivery.runId).toBe(next.runId);
+    });
+
+    it('delivers a job again that a dead worker held, without counting an attempt', async () => {
+      const { world, queue, inbox, consumer, lines } = await start();
+      const one = step();
+      await queue.add([one]);
+      let deliveries = 0;
+      let hangs = () => {};
+      const hung = new Promise<void>((resolve) => {
+        hangs = resolve;
+      });
+      const dying = raw(world, { lockDuration: 100, skipLockRenewal: true }, async () => {
+        deliveries += 1;
+        if (deliveries === 1) throw new Error('counts');
+        hangs();
+        return new Promise(() => {});
+      });
+      await hung;
+      await dying.close(true);
+      const checker = raw(world, { autorun: false }, async () => '');
+      cleanups.push(() => checker.close());
+      await checker.startStalledCheckTimer();
+      await until(async () => (await queue.probe([one]))[0] === 'ready');
+      await consumer.start();
+      const held = await inbox.next();
+      expect(held.delivery).toEqual({ ...one, attemptsMade: 1 });
+      held.end(done);
+      expect(lines.filter(({ level }) => level === 'error')).toEqual([]);
+    });
+
+    it('lets a call go on whose lock was lost, and ignores the acknowledgement that fails', async () => {
+      const { world, queue, inbox, consumer, lines, isAbsent } = await start();
+      await consumer.start();
+      for (const end of [
+        done,
+        { end: 'retry', delayMs: 1, note: '' },
+        { end: 'fail', note: '' },
+        { end: 'hand_back' },
+      ] as const) {
+        const one = step();
+        await queue.add([one]);
+        const held = await inbox.next();
+        await world.stealLock('llm', idOf(one));
+        held.end(end);
+        const next = step();
+        await queue.add([next]);
+        (await inbox.next()).end(done);
+        await until(() => isAbsent(next));
+        expect(await queue.probe([one])).toEqual(['active']);
+      }
+      expect(lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
+      expect(lines.map(({ message }) => message)).toContain('queue: an acknowledgement came too late');
+    });
+
+    it('loses the epoch when any one queue is emptied', async () => {
+      const { world, queue } = await start();
+      await queue.writeEpoch('one');
+      expect(await queue.readEpoch()).toBe('one');
+      await world.dashboard('tool').obliterate({ force: true });
+      expect(await queue.readEpoch()).toBe(null);
+    });
+
+    it('answers for thousands of jobs beside a long backlog without asking for each', async () => {
+      const { queue } = await start();
+      const backlog = Array.from({ length: 10_000 }, () => step());
+      await queue.add(backlog);
+      const before = performance.now();
+      const found = await queue.probe(backlog.slice(0, 5_000));
+      expect(found.every((state) => state === 'ready')).toBe(true);
+      // 5,000 scans of the wait list take half a minute.
+      expect(performance.now() - before).toBeLessThan(4_000);
+    });
+
+    function raw(
+      world: RealWorld,
+      options: Partial<WorkerOptions>,
+      processor: () => Promise<unknown>,
+    ): Worker<StepData> {
+      const worker = world.rawWorker('llm', processor, {
+        stalledInterval: 60,
+        maxStalledCount: 1_000,
+        settings: { backoffStrategy: () => 1 },
+        ...options,
+      });
+      worker.on('error', () => {});
+      return worker;
+    }
+  });
+}
