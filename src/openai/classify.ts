@@ -108,8 +108,11 @@ function byWords({ message }: Fault): Verdict | null {
   return null;
 }
 
-function byRange({ status, html }: Fault): Verdict {
-  if (status === null || status < 300) return verdicts.invalidResponse;
+function byRange({ status, code, type, html }: Fault): Verdict {
+  if (status === null || status < 300) {
+    const broke = [code, type].some((name) => name !== null && words.serverCodes.includes(name.toLowerCase()));
+    return broke ? verdicts.serverError : verdicts.invalidResponse;
+  }
   if (status >= 500) return verdicts.serverError;
   if (status === 413) return verdicts.overflow;
   return html && status >= 400 ? verdicts.invalidResponse : verdicts.invalid;

@@ -75,6 +75,9 @@ export const keyCodes = [
 
 export const modelCodes = ['model_not_found', 'model_not_exist', 'invalid_model', 'model_not_supported'];
 
+/** Only inside a 200; elsewhere the status says it better. */
+export const serverCodes = ['server_error', 'internal_error', 'internal_server_error', 'api_error'];
+
 export const timeoutCodes = ['timeout', 'request_timeout', 'gateway_timeout', 'deadline_exceeded'];
 
 /** OpenAI and Groq, under the code of a rate limit. */

@@ -130,9 +130,12 @@ export async function exchange(
   if (timedOut) return nothing('timeout', `no answer within ${timeoutMs} ms`, true);
   if (signal.aborted) return nothing('aborted', 'the call was aborted', true);
   const { text, code, isNetwork } = describeFault(fault);
-  const message = redact(text, endpoint.apiKey === null ? [] : [endpoint.apiKey]);
+  const message = redact(
+    `${text}; the base URL is ${endpoint.baseUrl}`,
+    endpoint.apiKey === null ? [] : [endpoint.apiKey],
+  );
   if (!isNetwork) return nothing('unsendable', message, false);
-  return nothing('connection', `no connection: ${message}`, !(code !== null && neverSent.has(code)));
+  return nothing('connection', `the connection failed: ${message}`, !(code !== null && neverSent.has(code)));
 }
 
 /** Failures before the first byte of the request left. */
@@ -161,7 +164,6 @@ function describeFault(thrown: unknown): { text: string; code: string | null; is
     const own = asObject(at)?.code;
     if (typeof own === 'string') code = own;
     if (at.message !== '' && at !== thrown) text = at.message;
-    else if (code !== null) text = code;
     at = at instanceof AggregateError ? at.errors[0] : at.cause;
   }
   // A bad address or header is a TypeError; so is "fetch failed", which has a cause.
