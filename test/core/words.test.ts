@@ -1,0 +1,67 @@
+import { expect, it } from 'vitest';
+import { nearest } from '../../src/core/nearest.js';
+import { type Words, wordsOf } from '../../src/core/words.js';
+
+const en = wordsOf('en');
+const zh = wordsOf('zh');
+const issues = [{ path: 'a', expected: 'string', got: 'nothing' }];
+
+/** Each of Pawl's words once, in one language. */
+function everything(words: Words): Record<keyof Words, string> {
+  return {
+    unknownTool: words.unknownTool('serch', ['search', 'mail']),
+    invalidArguments: words.invalidArguments('search', issues),
+    unparseableArguments: words.unparseableArguments('search', 'P'),
+    truncatedCall: words.truncatedCall('search'),
+    toolThrew: words.toolThrew('search', 'boom'),
+    toolTimedOut: words.toolTimedOut('search', 30_000),
+    permissionDenied: words.permissionDenied('search', 'not yours'),
+    notStarted: words.notStarted('search', 'down'),
+    notExecuted: words.notExecuted('max_steps'),
+    unknownFate: words.unknownFate('search'),
+    resolvedFailed: words.resolvedFailed('search', 'no'),
+    duplicateOnce: words.duplicateOnce('search'),
+    unstorable: words.unstorable('search'),
+    emptyResult: words.emptyResult(),
+    noResult: words.noResult(),
+    lastTurn: words.lastTurn('deadline'),
+    objection: words.objection(issues),
+    answerNotJson: words.answerNotJson('P'),
+    cut: words.cut(17),
+    turnsLeftOut: words.turnsLeftOut(),
+  };
+}
+
+it('says everything in both languages, with the names and numbers it was given', () => {
+  const [english, chinese] = [everything(en), everything(zh)];
+  for (const [key, said] of Object.entries(chinese)) {
+    expect(said, key).toMatch(/[\u4e00-\u9fff]/);
+    expect(english[key as keyof Words], key).not.toMatch(/[\u4e00-\u9fff]/);
+    for (const given of ['search', 'boom', 'not yours', 'down', '17', '30']) {
+      expect(said.includes(given), key).toBe(english[key as keyof Words].includes(given));
+    }
+  }
+});
+
+it('names the tools there are to a model that asked for another', () => {
+  expect(en.unknownTool('x'.repeat(500), ['search', 'mail'])).toMatch(
+    /^There is no tool "x{64}…"\. The tools are: search, mail\.$/,
+  );
+  expect(en.unknownTool('x', [])).toContain('answer in text');
+});
+
+it('lists ten issues and counts the rest', () => {
+  const many = Array.from({ length: 25 }, (_, i) => ({ path: `f${i}`, expected: 'string', got: 'nothing' }));
+  const said = en.invalidArguments('t', many);
+  expect(said).toContain('f9');
+  expect(said).not.toContain('f10');
+  expect(said).toContain('+15');
+});
+
+it('suggests the nearest name, and none that is far', () => {
+  const names = ['maxSteps', 'maxTurns', 'deadlineMs'];
+  expect(nearest('maxstep', names)).toBe('maxSteps');
+  expect(nearest('maxTunrs', names)).toBe('maxTurns');
+  expect(nearest('temperature', names)).toBeNull();
+  expect(nearest('', names)).toBeNull();
+});
