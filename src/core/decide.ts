@@ -152,7 +152,8 @@ function decideLlmFailure(
 
 function decideAborted(run: RunState, step: StepState, outcome: Extract<Outcome, { kind: 'aborted' }>): Decision {
   const error = { code: 'aborted', message: `the call was cut short (${outcome.cause})` };
-  if (step.effect === 'once' && !step.unknown) return { next: 'mark_unknown', error, until: 'deadline' };
+  if (step.effect === 'once' && !step.unknown && outcome.started)
+    return { next: 'mark_unknown', error, until: 'deadline' };
   if (outcome.cause === 'ending' && run.finishingAs !== null && step.kind === 'tool') {
     return { next: 'observe', observation: outcome.observation, error };
   }
@@ -183,7 +184,9 @@ function decideInEndingRun(step: StepState, outcome: Outcome): Decision {
       };
     case 'aborted': {
       const error = { code: 'aborted', message: `the call was cut short (${outcome.cause})` };
-      return step.effect === 'once' ? { next: 'mark_unknown', error, until: 'deadline' } : { next: 'cancel' };
+      return step.effect === 'once' && (outcome.started || step.unknown)
+        ? { next: 'mark_unknown', error, until: 'deadline' }
+        : { next: 'cancel' };
     }
     case 'llm_failure':
     case 'limit':

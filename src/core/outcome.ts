@@ -79,7 +79,6 @@ export type Outcome =
       usage: Usage;
       model: string;
       tokens: number;
-      taskTokens: number;
       windowFrom: number;
     }
   /** `shorterFrom`: for an overflow, a window that is shorter than the one sent; null when there is none. */
@@ -91,15 +90,8 @@ export type Outcome =
       lastBecause: Reason | null;
     }
   | { kind: 'tool_value'; value: StorableText }
-  /** A tool that failed, or could not be asked. `notStarted`: it vouches that nothing happened. */
-  | {
-      kind: 'tool_failure';
-      code: string;
-      observation: StorableText;
-      retry: boolean;
-      notStarted: boolean;
-      retryInMs: number;
-    }
+  /** A tool that failed, or could not be asked, and whose repetition does no harm. */
+  | { kind: 'tool_failure'; code: string; observation: StorableText; retry: boolean; retryInMs: number }
   /** A `once` call that may have happened. */
   | { kind: 'tool_unknown'; code: string; message: string }
   /** What `onUnknown` said of a `once` call whose fate is not known: ask an operator, or this observation. */
@@ -107,6 +99,6 @@ export type Outcome =
   /** The guard found a limit reached before anything was spent. */
   | { kind: 'limit'; reason: Reason }
   /** Cut short by its own worker. `observation`: what the model is told where a limit, not the end of the run, was the cause. */
-  | { kind: 'aborted'; cause: AbortCause; observation: StorableText }
+  | { kind: 'aborted'; cause: AbortCause; started: boolean; observation: StorableText }
   /** The outcome cannot be stored even after it was made storable. */
   | { kind: 'unstorable'; message: string };

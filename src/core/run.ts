@@ -97,6 +97,8 @@ export interface Ending {
 export interface RunState {
   id: string;
   agent: string;
+  tenant: string | null;
+  threadId: string | null;
   /** Null until the first claim pins the run to the version its worker serves. */
   agentVersion: string | null;
   /** Model asked for at the start of the run; null: the agent's own. */

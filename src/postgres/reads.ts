@@ -30,9 +30,7 @@ import {
 interface ListedRun extends RunRow {
   input_is_text: boolean;
   key: string | null;
-  tenant: string;
   lane: string | null;
-  thread_id: string | null;
   parent_id: string | null;
   tags: Record<string, string>;
   task: string | null;
@@ -189,9 +187,9 @@ function viewRun(row: ListedRun): RunView {
     limits: run.limits,
     tags: row.tags,
     key: row.key,
-    tenant: row.tenant === '' ? null : row.tenant,
+    tenant: run.tenant,
     lane: row.lane,
-    threadId: row.thread_id,
+    threadId: run.threadId,
     parentId: row.parent_id,
     createdAt: run.createdAt.toISOString(),
     startedAt: run.startedAt?.toISOString() ?? null,

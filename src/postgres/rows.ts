@@ -11,6 +11,8 @@ type Time = Date | string;
 export interface RunRow {
   id: string;
   agent: string;
+  tenant: string;
+  thread_id: string | null;
   agent_version: string | null;
   model: string | null;
   llm_name: string;
@@ -142,6 +144,8 @@ export function readRun(row: RunRow): RunState {
   return {
     id: row.id,
     agent: row.agent,
+    tenant: row.tenant === '' ? null : row.tenant,
+    threadId: row.thread_id,
     agentVersion: row.agent_version,
     model: row.model,
     llmName: row.llm_name,

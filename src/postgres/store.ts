@@ -72,8 +72,11 @@ async function changeRun<T>(
     });
     const row = locked.rows[0];
     if (row === undefined) return null;
-    const loaded = { run: readRun(row), now: await readClock(client), receipt: await loadReceipt(client, receipt) };
-    let draft = new Draft({ ...loaded, steps: await loadSteps(client, runId, scope) });
+    const now = await readClock(client);
+    const steps = await loadSteps(client, runId, scope);
+    const isOnStep = steps.some((step) => step.claim?.token === receipt);
+    const loaded = { run: readRun(row), now, receipt: isOnStep ? null : await loadReceipt(client, receipt) };
+    let draft = new Draft({ ...loaded, steps });
     let value: T;
     try {
       value = settled(draft, rule);

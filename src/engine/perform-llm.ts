@@ -1,0 +1,240 @@
+/**
+ * Performs an LLM step: the guard, the window, exactly one model call, and the reading of its reply into checked calls or
+ * a checked answer. Ids a provider gives to calls are dropped here: a call's identity is its run and seq.
+ */
+import type { Agent } from '../core/agent.js';
+import { faultyArguments } from '../core/arguments.js';
+import { assemblePrompt, chooseWindow, shrinkWindow, type Window, type WindowRule } from '../core/context.js';
+import { guardLlmStep } from '../core/limits.js';
+import type { StoredMessage } from '../core/message.js';
+import type { LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
+import { retryDelayMs } from '../core/retry.js';
+import type { Reason } from '../core/run.js';
+import { callHash, canonicalJson, cleanText } from '../core/storable.js';
+import type { Ids, Llm, LlmRequest, Log, Store } from '../ports.js';
+import { type Call, raceCall } from './calls.js';
+import type { Claimed } from './run-step.js';
+
+export interface LlmPerformance {
+  agent: Agent;
+  claim: Claimed;
+  call: Call;
+  llm: Llm;
+  store: Pick<Store, 'unsettledOnce'>;
+  ids: Ids;
+  log: Log;
+}
+
+/** Tokens kept free for the answer where the agent names no maximum, as a share of the window. */
+const answerShare = 0.1;
+
+export async function performLlm(performance: LlmPerformance): Promise<Outcome> {
+  const { agent, claim, call, llm } = performance;
+  const guard = guardLlmStep(claim.run, claim.now);
+  if (!guard.go) return { kind: 'limit', reason: guard.reason };
+  const model = modelOf(performance);
+  const history = await countTask(performance, model);
+  const rule = await windowRule(performance, model);
+  const window = chooseWindow(history, claim.run.windowFrom, rule);
+  const request = writeRequest(performance, model, window, guard.lastBecause);
+  const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
+  const raced = await raceCall(call, timeoutMs, (signal) =>
+    llm.complete({ ...request, timeoutMs: Math.max(1, timeoutMs) }, signal),
+  );
+  if (raced.ended === 'aborted' || raced.ended === 'not_started') {
+    const started = raced.ended === 'aborted';
+    return { kind: 'aborted', cause: call.cause ?? 'lost', started, observation: { text: '', tokens: 0, full: null } };
+  }
+  const failure = failureOf(raced, agent);
+  if (failure !== null) {
+    const shorter = failure.class === 'overflow' ? shrinkWindow(history, window.windowFrom, rule) : null;
+    return failedCall(performance, failure, shorter, guard.lastBecause);
+  }
+  if (raced.ended !== 'returned' || !raced.value.ok) throw new Error('a model call that did not fail has a reply');
+  return readReply(performance, raced.value.reply, { model, window, lastBecause: guard.lastBecause });
+}
+
+function modelOf({ agent, claim }: LlmPerformance): string {
+  return claim.run.model ?? agent.model ?? claim.run.llmName;
+}
+
+/** Clients store the task uncounted; every other message carries its count. */
+async function countTask({ claim, llm }: LlmPerformance, model: string): Promise<StoredMessage[]> {
+  return Promise.all(
+    claim.messages.map(async (stored) => {
+      if (stored.tokens !== null) return stored;
+      const [tokens = 0] = await llm.countTokens(model, [stored.message.content ?? '']);
+      return { ...stored, tokens };
+    }),
+  );
+}
+
+async function windowRule({ agent, llm }: LlmPerformance, model: string): Promise<WindowRule> {
+  const tools = agent.tools.map(({ name, description, parameters }) =>
+    JSON.stringify({ name, description, parameters }),
+  );
+  const counts = await llm.countTokens(model, [agent.instructions, ...tools]);
+  const windowTokens = agent.context.windowTokens ?? llm.contextTokens(model);
+  const { compactAt, compactTo, keepTurns } = agent.context;
+  return {
+    budgetTokens: windowTokens - (agent.maxOutputTokens ?? Math.ceil(windowTokens * answerShare)),
+    fixedTokens: counts.reduce((sum, count) => sum + count, 0),
+    compactAt,
+    compactTo,
+    keepTurns,
+  };
+}
+
+function writeRequest(
+  { agent }: LlmPerformance,
+  model: string,
+  window: Window,
+  lastBecause: Reason | null,
+): Omit<LlmRequest, 'timeoutMs'> {
+  const notice = lastBecause === null ? null : agent.words.lastTurn(lastBecause);
+  return {
+    model,
+    system: agent.instructions,
+    messages: assemblePrompt(window, agent.words, notice),
+    tools:
+      lastBecause === null
+        ? agent.tools.map(({ name, description, parameters }) => ({ name, description, parameters }))
+        : [],
+    outputSchema: agent.outputSchema,
+    temperature: agent.temperature,
+    maxOutputTokens: agent.maxOutputTokens,
+  };
+}
+
+function untilDeadline(claim: Claimed): number {
+  if (claim.run.deadlineAt === null || claim.run.limits.onLimit === 'suspend') return Number.POSITIVE_INFINITY;
+  return claim.run.deadlineAt.getTime() - claim.now.getTime();
+}
+
+type RacedAnswer = Awaited<ReturnType<typeof raceCall<Awaited<ReturnType<Llm['complete']>>>>>;
+
+function failureOf(raced: RacedAnswer, agent: Agent): LlmFailure | null {
+  const fault = (code: string, message: string): LlmFailure => {
+    return { class: 'retryable', code, message, reason: 'attempts_exhausted', retryAfterMs: null, usage: null };
+  };
+  if (raced.ended === 'timeout') return fault('timeout', `the model did not answer within ${agent.llmTimeoutMs} ms`);
+  if (raced.ended === 'threw') return fault('internal', 'the model adapter threw');
+  if (raced.ended !== 'returned') return null;
+  return raced.value.ok ? null : raced.value.failure;
+}
+
+function failedCall(
+  performance: LlmPerformance,
+  failure: LlmFailure,
+  shorter: Window | null,
+  lastBecause: Reason | null,
+): Outcome {
+  const { agent, claim, ids, log } = performance;
+  const { baseMs, capMs } = agent.retry;
+  const attempt = claim.step.failures + 1;
+  log.warn({ code: failure.code, class: failure.class }, 'the model call failed');
+  return {
+    kind: 'llm_failure',
+    failure,
+    retryInMs: retryDelayMs({ attempt, baseMs, capMs, retryAfterMs: failure.retryAfterMs, random: ids.random() }),
+    shorterFrom: shorter?.windowFrom ?? null,
+    lastBecause,
+  };
+}
+
+interface Asked {
+  model: string;
+  window: Window;
+  lastBecause: Reason | null;
+}
+
+async function readReply(performance: LlmPerformance, reply: LlmReply, asked: Asked): Promise<Outcome> {
+  const { agent, llm } = performance;
+  const content = reply.content === null ? null : cleanText(reply.content);
+  const given = asked.lastBecause === null ? reply.calls : [];
+  if (given.length === 0 && (content ?? '').trim() === '') {
+    const failure: LlmFailure = {
+      class: 'retryable',
+      code: 'invalid_response',
+      message: 'the model answered with neither text nor a call it may make',
+      reason: 'invalid_response',
+      retryAfterMs: null,
+      usage: reply.usage,
+    };
+    return failedCall(performance, failure, null, asked.lastBecause);
+  }
+  const calls = await planCalls(performance, given, asked.model);
+  const answer = calls.length === 0 ? agent.checkOutput(content ?? '') : null;
+  const objection = answer !== null && !answer.ok ? answer.fault : null;
+  const said = [content ?? '', reply.reasoning ?? '', ...calls.map((call) => call.name + call.arguments)].join('');
+  const [tokens = 0, objectionTokens = 0] = await llm.countTokens(asked.model, [said, objection ?? '']);
+  return {
+    kind: 'reply',
+    content: answer?.ok ? answer.text : content,
+    ...(reply.reasoning === undefined ? {} : { reasoning: cleanText(reply.reasoning) }),
+    calls,
+    lastBecause: asked.lastBecause,
+    isJson: answer?.ok === true && agent.outputSchema !== null,
+    objection: objection === null ? null : { text: objection, tokens: objectionTokens },
+    usage: reply.usage,
+    model: asked.model,
+    tokens,
+    windowFrom: asked.window.windowFrom,
+  };
+}
+
+async function planCalls(performance: LlmPerformance, given: LlmReply['calls'], model: string): Promise<PlannedCall[]> {
+  const { agent, claim, llm, store } = performance;
+  const calls = given.map((call) => planCall(agent, call));
+  const faults = await llm.countTokens(
+    model,
+    calls.map((call) => call.fault ?? ''),
+  );
+  const once = calls.filter((call) => call.effect === 'once' && call.fault === null).map((call) => call.callHash);
+  const identical = once.length === 0 ? new Map<string, number>() : await store.unsettledOnce(claim.run.id, once);
+  return calls.map((call, index) => ({
+    ...call,
+    fault: call.fault === null ? null : { text: call.fault, tokens: faults[index] ?? 0 },
+    identicalTo: call.effect === 'once' ? (identical.get(call.callHash) ?? null) : null,
+  }));
+}
+
+type CheckedCall = Omit<PlannedCall, 'fault' | 'identicalTo'> & { fault: string | null };
+
+function planCall(agent: Agent, call: LlmReply['calls'][number]): CheckedCall {
+  const tool = agent.tool(call.name);
+  if (tool === undefined) {
+    const text = faultyArguments(call.arguments);
+    const name =
+      cleanText(call.name)
+        .replace(/[^a-zA-Z0-9_-]/g, '_')
+        .slice(0, 64) || 'unnamed';
+    const fault = agent.words.unknownTool(
+      cleanText(call.name),
+      agent.tools.map((known) => known.name),
+    );
+    const canonical = canonicalJson(JSON.parse(text));
+    const rest = { effect: 'none', queue: 'tool', maxAttempts: 1, timeoutMs: 1, sequential: false } as const;
+    return {
+      name,
+      arguments: text,
+      canonicalArguments: canonical,
+      callHash: callHash(name, canonical),
+      fault,
+      ...rest,
+    };
+  }
+  const parsed = tool.parse(call.arguments, agent.words);
+  return {
+    name: tool.name,
+    arguments: parsed.text,
+    canonicalArguments: parsed.canonical,
+    callHash: callHash(tool.name, parsed.canonical),
+    effect: tool.effect,
+    queue: tool.queue,
+    maxAttempts: tool.attempts,
+    timeoutMs: tool.timeoutMs,
+    sequential: tool.sequential,
+    fault: parsed.ok ? null : parsed.fault,
+  };
+}

@@ -1,0 +1,155 @@
+/**
+ * Performs a tool step: exactly one call of the tool, or, for a `once` call whose fate is not known, of what its definition
+ * says to do about that. Everything a tool can return, throw or fail to do has its outcome here; nothing is thrown.
+ */
+import type { Agent } from '../core/agent.js';
+import { describeThrown } from '../core/errors.js';
+import type { Outcome, StorableText } from '../core/outcome.js';
+import { retryDelayMs } from '../core/retry.js';
+import { cutMiddle, toStorableText } from '../core/storable.js';
+import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
+import type { Ids, Llm, Log } from '../ports.js';
+import { type Call, raceCall } from './calls.js';
+import type { Claimed } from './run-step.js';
+
+export interface ToolPerformance {
+  agent: Agent;
+  claim: Claimed;
+  call: Call;
+  llm: Llm;
+  ids: Ids;
+  log: Log;
+}
+
+export async function performTool(performance: ToolPerformance): Promise<Outcome> {
+  const { agent, claim } = performance;
+  const tool = agent.tool(claim.step.name);
+  if (tool === undefined)
+    return failed(performance, 'unknown_tool', agent.words.unknownTool(claim.step.name, []), { retry: false });
+  const parsed = tool.parse(claim.step.input ?? '{}', agent.words);
+  if (!parsed.ok) return failed(performance, 'invalid_arguments', parsed.fault, { retry: false });
+  return claim.step.unknown ? settleUnknown(performance, tool, parsed.args) : execute(performance, tool, parsed.args);
+}
+
+async function execute(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
+  const { agent, call } = performance;
+  const raced = await raceCall(call, call.remainingMs(), (signal) =>
+    tool.execute(args, contextOf(performance, signal)),
+  );
+  const once = tool.effect === 'once';
+  switch (raced.ended) {
+    case 'returned': {
+      const mark = readToolMark(raced.value);
+      if (mark !== null) return marked(performance, tool, mark);
+      return { kind: 'tool_value', value: await storable(performance, tool, raced.value) };
+    }
+    case 'threw': {
+      const mark = readToolMark(raced.thrown);
+      if (mark !== null) return marked(performance, tool, mark);
+      const message = cutMiddle(describeThrown(raced.thrown), 2_000);
+      if (once) return { kind: 'tool_unknown', code: 'threw', message };
+      return failed(performance, 'threw', agent.words.toolThrew(tool.name, message), { retry: true });
+    }
+    case 'timeout':
+      if (once) return { kind: 'tool_unknown', code: 'timeout', message: `no answer within ${tool.timeoutMs} ms` };
+      return failed(performance, 'timeout', agent.words.toolTimedOut(tool.name, tool.timeoutMs), { retry: true });
+    case 'not_started':
+    case 'aborted':
+      return aborted(performance, raced.ended === 'aborted');
+  }
+}
+
+async function aborted(performance: ToolPerformance, started: boolean): Promise<Outcome> {
+  const { agent, call } = performance;
+  const text = agent.words.notExecuted('deadline');
+  return { kind: 'aborted', cause: call.cause ?? 'lost', started, observation: await observation(performance, text) };
+}
+
+/** `onUnknown` may be asked more than once, and `execute` is never: an answer that fails is a question for an operator. */
+async function settleUnknown(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
+  const { agent, call, log } = performance;
+  const { onUnknown } = tool;
+  let answer = typeof onUnknown === 'function' ? 'ask' : onUnknown;
+  if (typeof onUnknown === 'function') {
+    const raced = await raceCall(call, call.remainingMs(), (signal) =>
+      onUnknown({ args, context: contextOf(performance, signal) }),
+    );
+    if (raced.ended === 'aborted' || raced.ended === 'not_started') return aborted(performance, false);
+    if (raced.ended === 'threw')
+      log.warn({ cause: describeThrown(raced.thrown) }, 'onUnknown threw; an operator is asked');
+    if (raced.ended === 'returned') {
+      const found: unknown = raced.value;
+      if (found === 'tell') answer = 'tell';
+      if (typeof found === 'object' && found !== null) {
+        if ('done' in found) return { kind: 'tool_value', value: await storable(performance, tool, found.done) };
+        if ('failed' in found) {
+          const message = cutMiddle(describeThrown(found.failed), 2_000);
+          const text = agent.words.resolvedFailed(tool.name, message);
+          return { kind: 'unknown_settled', observation: await observation(performance, text) };
+        }
+      }
+    }
+  }
+  if (answer === 'ask') return { kind: 'unknown_settled', observation: null };
+  return { kind: 'unknown_settled', observation: await observation(performance, agent.words.unknownFate(tool.name)) };
+}
+
+async function marked(
+  performance: ToolPerformance,
+  tool: Tool,
+  mark: { kind: 'permission_denied' | 'not_started'; message: string },
+): Promise<Outcome> {
+  const { words } = performance.agent;
+  const message = cutMiddle(mark.message, 2_000);
+  if (mark.kind === 'permission_denied') {
+    return failed(performance, 'permission_denied', words.permissionDenied(tool.name, message), { retry: false });
+  }
+  return failed(performance, 'not_started', words.notStarted(tool.name, message), { retry: true });
+}
+
+async function failed(
+  performance: ToolPerformance,
+  code: string,
+  text: string,
+  { retry }: { retry: boolean },
+): Promise<Outcome> {
+  const { agent, claim, ids } = performance;
+  const { baseMs, capMs } = agent.retry;
+  const attempt = claim.step.failures + 1;
+  return {
+    kind: 'tool_failure',
+    code,
+    observation: await observation(performance, text),
+    retry,
+    retryInMs: retryDelayMs({ attempt, baseMs, capMs, retryAfterMs: null, random: ids.random() }),
+  };
+}
+
+async function storable(performance: ToolPerformance, tool: Tool, value: unknown): Promise<StorableText> {
+  const { words } = performance.agent;
+  const { text, full } = toStorableText(value, tool.maxOutputChars, words);
+  return { ...(await observation(performance, text === '' ? words.emptyResult() : text)), full };
+}
+
+async function observation({ llm, agent, claim }: ToolPerformance, text: string): Promise<StorableText> {
+  const [tokens = 0] = await llm.countTokens(modelOf(agent, claim), [text]);
+  return { text, tokens, full: null };
+}
+
+function modelOf(agent: Agent, claim: Claimed): string {
+  return claim.run.model ?? agent.model ?? claim.run.llmName;
+}
+
+function contextOf({ claim, log }: ToolPerformance, signal: AbortSignal): ToolContext {
+  const { run, step } = claim;
+  return {
+    runId: run.id,
+    stepSeq: step.seq,
+    attempt: step.attempt,
+    idempotencyKey: step.idempotencyKey ?? '',
+    signal,
+    log,
+    tenant: run.tenant,
+    threadId: run.threadId,
+  };
+}

@@ -1,0 +1,202 @@
+/**
+ * A worker's post: what one process needs to carry steps, and the little state it keeps while it does: the calls in
+ * flight, the one suspect it may run, whether the database answers. Built by worker.ts, used by run-step.ts.
+ */
+import type { Agent } from '../core/agent.js';
+import { PawlError } from '../core/errors.js';
+import type { Clock, Consumer, Delivery, Dispatch, Heart, Ids, Llm, Log, Queue, Store, Watch } from '../ports.js';
+import { Call } from './calls.js';
+import type { Claimed, Gap } from './run-step.js';
+
+export interface PostParts {
+  store: Store;
+  watch: Watch;
+  queue: Queue;
+  llm: Llm;
+  clock: Clock;
+  ids: Ids;
+  log: Log;
+  agents: ReadonlyMap<string, Agent>;
+  /** Called in each gap of the protocol; for tests that end the process there. */
+  onGap?: (gap: Gap, delivery: Delivery, claim: Claimed | null) => void | Promise<void>;
+}
+
+/** First pause after the database did not answer; it doubles up to the second. */
+const firstPauseMs = 100;
+const longestPauseMs = 2_000;
+/** The database is said to be away once in this time, not at every try. */
+const sayEveryMs = 10_000;
+
+export class Post {
+  readonly serves: ReadonlyMap<string, string>;
+  private readonly calls = new Map<string, Call>();
+  private suspectToken: string | null = null;
+  private heart: Heart | null = null;
+  private id = '';
+  private consumer: Consumer | null = null;
+  private stopping = false;
+  private lettingGo = false;
+  private waitingForDatabase = 0;
+  private saidAtMs = Number.NEGATIVE_INFINITY;
+  private whenDeclaredDead = () => {};
+
+  constructor(private readonly parts: PostParts) {
+    this.serves = new Map([...parts.agents.values()].map((agent) => [agent.name, agent.version]));
+  }
+
+  get store(): Store {
+    return this.parts.store;
+  }
+  get watch(): Watch {
+    return this.parts.watch;
+  }
+  get llm(): Llm {
+    return this.parts.llm;
+  }
+  get ids(): Ids {
+    return this.parts.ids;
+  }
+  get log(): Log {
+    return this.parts.log;
+  }
+  get agents(): ReadonlyMap<string, Agent> {
+    return this.parts.agents;
+  }
+
+  workerId(): string {
+    return this.id;
+  }
+
+  /** Takes the registration that the process works under from now on. */
+  takeHeart(id: string, heart: Heart, whenDeclaredDead: () => void): void {
+    this.id = id;
+    this.heart = heart;
+    this.whenDeclaredDead = whenDeclaredDead;
+    heart.onAbort(({ token, cause }) => this.calls.get(token)?.abort(cause));
+    heart.onDeclaredDead(() => {
+      if (this.heart === heart) this.registerAnew();
+    });
+  }
+
+  takeConsumer(consumer: Consumer): void {
+    this.consumer = consumer;
+  }
+
+  /** This worker was declared dead: what it holds is lost, and it works on under a new registration. */
+  registerAnew(): void {
+    for (const call of this.calls.values()) if (call.heart === this.heart) call.abort('lost');
+    this.whenDeclaredDead();
+  }
+
+  openCall(token: string): Call {
+    const { clock } = this.parts;
+    const call = new Call(token, clock.monotonicMs(), this.heart, () => clock.monotonicMs());
+    this.calls.set(token, call);
+    this.heart?.hold(token);
+    return call;
+  }
+
+  claimed(token: string): void {
+    this.calls.get(token)?.heart?.claimed(token);
+  }
+
+  closeCall(token: string): void {
+    this.calls.get(token)?.heart?.drop(token);
+    this.calls.delete(token);
+    if (this.suspectToken === token) this.suspectToken = null;
+  }
+
+  takeSuspectSlot(token: string): boolean {
+    if (this.suspectToken !== null) return false;
+    this.suspectToken = token;
+    return true;
+  }
+
+  /** Waits until the beats are confirmed; false once the process is stopping. */
+  async mayClaim(): Promise<boolean> {
+    while (!this.stopping && this.heart?.isConfirmed() !== true) await this.parts.clock.sleep(firstPauseMs);
+    return !this.stopping;
+  }
+
+  /**
+   * Repeats `work` while the database does not answer it, and fetches nothing meanwhile. At the end of a shutdown it gives
+   * up and answers `otherwise`. Faults other than an unreachable database are thrown.
+   */
+  async whileReachable<T, E>(work: () => Promise<T>, otherwise: E): Promise<T | E> {
+    let pauseMs = firstPauseMs;
+    for (let waiting = false; ; ) {
+      try {
+        const answer = await work();
+        if (waiting) this.databaseIsBack();
+        return answer;
+      } catch (error) {
+        const isAway = error instanceof PawlError && error.code === 'database_unreachable';
+        if (!isAway || this.lettingGo) {
+          if (waiting) this.databaseIsBack();
+          if (isAway) return otherwise;
+          throw error;
+        }
+        if (!waiting) this.databaseIsAway(error);
+        waiting = true;
+        this.sayAway(error);
+        await this.parts.clock.sleep(pauseMs);
+        pauseMs = Math.min(longestPauseMs, pauseMs * 2);
+      }
+    }
+  }
+
+  /** Hands steps to the queue. What it does not take, the sweep finds. */
+  async dispatch(dispatches: readonly Dispatch[]): Promise<void> {
+    if (dispatches.length === 0) return;
+    try {
+      await this.parts.queue.add(dispatches);
+    } catch (error) {
+      this.log.warn(
+        { steps: dispatches.length, cause: String(error) },
+        'the queue does not answer; the sweep will dispatch',
+      );
+    }
+  }
+
+  async reached(gap: Gap, delivery: Delivery, claim: Claimed | null = null): Promise<void> {
+    await this.parts.onGap?.(gap, delivery, claim);
+  }
+
+  /** Claims nothing more. */
+  beginStop(): void {
+    this.stopping = true;
+  }
+
+  /** Aborts what still runs, so that it is handed back. */
+  abortCalls(): void {
+    for (const call of this.calls.values()) call.abort('shutdown');
+  }
+
+  /** Gives up what the database does not answer. */
+  letGo(): void {
+    this.lettingGo = true;
+  }
+
+  private databaseIsAway(error: PawlError): void {
+    this.waitingForDatabase += 1;
+    if (this.waitingForDatabase === 1) this.consumer?.pause();
+    this.sayAway(error);
+  }
+
+  private databaseIsBack(): void {
+    this.waitingForDatabase -= 1;
+    if (this.waitingForDatabase > 0 || this.stopping) return;
+    this.log.info({}, 'the database answers again');
+    this.consumer?.resume();
+  }
+
+  private sayAway(error: PawlError): void {
+    const now = this.parts.clock.monotonicMs();
+    if (now - this.saidAtMs < sayEveryMs) return;
+    this.saidAtMs = now;
+    this.log.warn(
+      { cause: error.message, waiting: this.waitingForDatabase },
+      'the database does not answer; asking again',
+    );
+  }
+}

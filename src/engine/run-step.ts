@@ -1,0 +1,116 @@
+/**
+ * The life of a step, from the delivery of its job to the job's end: claim and load, guard, perform, decide and record,
+ * dispatch. Each line of runStep is one stage; a crash between any two of them is what recover.ts and maintain.ts mend.
+ * Next: perform-llm.ts, perform-tool.ts, then core/record.ts for what is decided.
+ */
+import { PawlError } from '../core/errors.js';
+import type { Outcome } from '../core/outcome.js';
+import { type Recorded, recordOutcome } from '../core/record.js';
+import type { ClaimAnswer, Delivery, DeliveryEnd } from '../ports.js';
+import { performLlm } from './perform-llm.js';
+import { performTool } from './perform-tool.js';
+import type { Post } from './post.js';
+import { refuseDelivery } from './refuse.js';
+
+/** The gaps of the protocol, in order. A test's hook may end the process in one of them. */
+export const gaps = ['before_claim', 'after_claim', 'after_call', 'after_record', 'after_dispatch'] as const;
+export type Gap = (typeof gaps)[number];
+
+export type Claimed = Extract<ClaimAnswer, { claimed: true }>;
+
+/** Carries one delivery through. Never throws: whatever happens has one of the queue's endings. */
+export async function runStep(post: Post, delivery: Delivery): Promise<DeliveryEnd> {
+  await post.reached('before_claim', delivery);
+  const token = post.ids.claimToken();
+  const call = post.openCall(token);
+  try {
+    const claim = await claimAndLoad(post, delivery, token);
+    if (claim === 'stopping') return { end: 'hand_back' };
+    if (!claim.claimed) return await refuseDelivery(post, delivery, claim.refusal);
+    await post.reached('after_claim', delivery, claim);
+    const outcome = await perform(post, claim, call);
+    await post.reached('after_call', delivery, claim);
+    const record = await decideAndRecord(post, delivery, claim, token, outcome);
+    await post.reached('after_record', delivery, claim);
+    await post.dispatch(record.dispatches);
+    await post.reached('after_dispatch', delivery, claim);
+    return endOf(record.recorded);
+  } finally {
+    post.closeCall(token);
+  }
+}
+
+/**
+ * Repeats the claim, with the same token, until the database answers it; while this worker's beats are not confirmed it
+ * claims nothing. A suspect step is taken only when the process has no other, so it is asked for in a second claim.
+ */
+async function claimAndLoad(post: Post, delivery: Delivery, token: string): Promise<ClaimAnswer | 'stopping'> {
+  const { runId, seq, dispatch } = delivery;
+  const request = { runId, seq, dispatch, token, serves: post.serves };
+  return post.whileReachable(async () => {
+    if (!(await post.mayClaim())) return 'stopping';
+    const workerId = post.workerId();
+    const claim = await post.store.claim({ ...request, workerId, takesSuspect: false });
+    const answer =
+      !claim.claimed && claim.refusal === 'suspect_slot' && post.takeSuspectSlot(token)
+        ? await post.store.claim({ ...request, workerId, takesSuspect: true })
+        : claim;
+    if (answer.claimed) post.claimed(token);
+    return answer;
+  }, 'stopping' as const);
+}
+
+async function perform(post: Post, claim: Claimed, call: ReturnType<Post['openCall']>): Promise<Outcome> {
+  const agent = post.agents.get(claim.run.agent);
+  if (agent === undefined)
+    throw new PawlError('internal', `claimed a step of ${claim.run.agent}, which is not served here`);
+  const log = post.log.child({ runId: claim.run.id, seq: claim.step.seq, attempt: claim.step.attempt });
+  call.begin(claim.step);
+  return claim.step.kind === 'llm'
+    ? performLlm({ agent, claim, call, llm: post.llm, store: post.store, ids: post.ids, log })
+    : performTool({ agent, claim, call, llm: post.llm, ids: post.ids, log });
+}
+
+/** Repeats the record with its token until it is answered; an outcome that the database refuses is recorded as that. */
+async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, token: string, outcome: Outcome) {
+  const { run, step } = claim;
+  const lettingGo = { value: { recorded: false } as Recorded, dispatches: [] };
+  const changed = await post.whileReachable(async () => {
+    const request = { seq: step.seq, token, attemptsMade: delivery.attemptsMade };
+    const record = (what: Outcome) =>
+      post.store.change(run.id, { seqs: [step.seq] }, (draft) => recordOutcome(draft, { ...request, outcome: what }), {
+        receipt: token,
+      });
+    try {
+      return await record(outcome);
+    } catch (error) {
+      if (!(error instanceof PawlError) || error.code !== 'invalid_input') throw error;
+      post.log.error({ runId: run.id, seq: step.seq, cause: error.message }, 'the outcome cannot be stored');
+      return await record({ kind: 'unstorable', message: error.message });
+    }
+  }, lettingGo);
+  const { value: recorded, dispatches } = changed ?? lettingGo;
+  if (!recorded.recorded) await noteLate(post, token, outcome);
+  return { recorded, dispatches };
+}
+
+/** The claim was taken away while the call was under way: what it returned goes to its attempt and nowhere else. */
+async function noteLate(post: Post, token: string, outcome: Outcome): Promise<void> {
+  const note = outcome.kind === 'aborted' ? `aborted (${outcome.cause})` : `returned late: ${outcome.kind}`;
+  await post.store.noteLate(token, note).catch(() => {});
+}
+
+function endOf(recorded: Recorded): DeliveryEnd {
+  if (!recorded.recorded) return { end: 'complete', note: 'fenced' };
+  switch (recorded.ended) {
+    case 'retry':
+      return { end: 'retry', delayMs: recorded.inMs, note: recorded.message };
+    case 'dead':
+      return { end: 'fail', note: recorded.message };
+    case 'completed':
+    case 'suspended':
+    case 'again':
+    case 'cancelled':
+      return { end: 'complete', note: recorded.ended };
+  }
+}

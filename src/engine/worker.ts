@@ -1,0 +1,75 @@
+/**
+ * A worker process: registers, fetches jobs, runs their steps, and stops in good order. States: working → stopping (claims
+ * nothing; calls in flight go on) → handing back (calls are aborted and recorded as not done) → stopped. Whatever it is cut
+ * off from, it is gone when the time given is over; what it left is found by maintenance.
+ */
+import { hostname } from 'node:os';
+import type { Agent } from '../core/agent.js';
+import type { Consumer, Delivery, DeliveryEnd, Heart, Workers } from '../ports.js';
+import { Post, type PostParts } from './post.js';
+import { runStep } from './run-step.js';
+
+export interface WorkerParts extends PostParts {
+  workers: Workers;
+  consumer(options: { handler: (delivery: Delivery) => Promise<DeliveryEnd> }): Consumer;
+}
+
+export interface RunningWorker {
+  id(): string;
+  /** Resolves when the worker has stopped, at the latest after the time given. */
+  stop(withinMs: number): Promise<void>;
+}
+
+/** Of the time for a shutdown, the part kept for recording what was aborted and for saying goodbye. */
+const closingShare = 0.3;
+
+export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Promise<RunningWorker> {
+  const post = new Post(parts);
+  const agents = [...parts.agents.values()];
+  let heart = await register(parts, post, agents, role, () => void registerAnew());
+  const consumer = parts.consumer({ handler: (delivery) => runStep(post, delivery) });
+  post.takeConsumer(consumer);
+  await consumer.start();
+
+  let registering = false;
+  async function registerAnew(): Promise<void> {
+    if (registering) return;
+    registering = true;
+    parts.log.warn({ workerId: post.workerId() }, 'declared dead: what was in hand is lost; registering anew');
+    const old = heart;
+    const fresh = await post.whileReachable(() => register(parts, post, agents, role, () => void registerAnew()), null);
+    registering = false;
+    if (fresh === null) return;
+    heart = fresh;
+    await old.stop(0);
+  }
+
+  return {
+    id: () => post.workerId(),
+    async stop(withinMs) {
+      const closingMs = withinMs * closingShare;
+      post.beginStop();
+      const handBack = setTimeout(() => post.abortCalls(), withinMs - closingMs);
+      const letGo = setTimeout(() => post.letGo(), withinMs - closingMs / 2);
+      await consumer.stop(withinMs);
+      clearTimeout(handBack);
+      clearTimeout(letGo);
+      post.letGo();
+      await heart.stop(Math.min(1_000, withinMs));
+    },
+  };
+}
+
+async function register(
+  parts: WorkerParts,
+  post: Post,
+  agents: Agent[],
+  role: 'all' | 'steps',
+  onDead: () => void,
+): Promise<Heart> {
+  const id = parts.ids.workerId();
+  const listings = agents.map((agent) => agent.toListing());
+  const heart = await parts.workers.register({ id, host: hostname(), pid: process.pid, role, agents: listings });
+  post.takeHeart(id, heart, onDead);
+  return heart;
+}
