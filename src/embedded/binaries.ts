@@ -9,7 +9,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { PawlError } from '../core/errors.js';
 import { type Account, runAs } from './account.js';
-import type { Home } from './home.js';
+import { type Home, isBearable } from './home.js';
 
 export interface Binaries {
   initdb: string;
@@ -21,7 +21,7 @@ export interface Binaries {
 
 /** Finds programs that really run as the home's account. `native` is the package's folder of that name. */
 export async function findBinaries(home: Home, native: string = locatePackage()): Promise<Binaries> {
-  if (await makeLinks(native)) {
+  if (isBearable(native) && (await makeLinks(native))) {
     const inPlace = await check(native, home.account);
     if (typeof inPlace !== 'string') return inPlace;
   }

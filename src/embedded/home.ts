@@ -88,7 +88,7 @@ async function makeHome(path: string, account: Account): Promise<string | undefi
  * Someone else's folder, link or wider mode is refused, as anyone may create names under /var/tmp.
  */
 async function whyUnusable(path: string, account: Account): Promise<string | undefined> {
-  if (/[\r\n]/.test(path)) return 'a line break in its path';
+  if (!isBearable(path)) return 'its path holds a character that the Postgres programs cannot bear';
   const found = await lstat(path).catch((error: unknown) => String(error));
   if (typeof found === 'string') return found;
   if (!found.isDirectory()) return 'it is not a folder';
@@ -98,6 +98,11 @@ async function whyUnusable(path: string, account: Account): Promise<string | und
   if ((found.mode & 0o777) !== 0o700) return `its mode is ${(found.mode & 0o777).toString(8)}, not 700`;
   const probe = await runAs(account, '/bin/sh', ['-c', 'cd "$1" && : >.probe && rm .probe', 'sh', path]);
   return probe.code === 0 ? undefined : `uid ${uid} cannot write there: ${probe.output.split('\n')[0]}`;
+}
+
+/** initdb starts its siblings through a shell and puts their paths between double quotes as they are. */
+export function isBearable(path: string): boolean {
+  return process.platform === 'win32' || !/[\r\n"$`\\]/.test(path);
 }
 
 async function leaveNote(project: string, outside: string, log: (message: string) => void): Promise<void> {

@@ -1,14 +1,23 @@
 /** Where a project may lie and who may run it: odd paths, closed folders, root and plain users, a package in any state. */
-import { chmod, lstat, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { copyPackageWithoutLinks, isRoot, makeProject, modeOf, query, start, startInChild } from './projects.js';
 
-it('runs in a path with spaces, quotes and Chinese characters, longer than a socket path may be', async () => {
-  const dir = join(await makeProject(), `it's a "long" 工作 目录 ${'x'.repeat(100)}`);
+it('runs in a path with spaces and Chinese characters, longer than a socket path may be', async () => {
+  const dir = join(await makeProject(), `it's a long 工作 目录 ${'x'.repeat(100)}`);
   const server = await start(dir);
   expect(server.home).toBe(join(dir, '.pawl', 'postgres'));
   expect(await query(server.url, `SELECT '工作' AS word`)).toEqual([{ word: '工作' }]);
+});
+
+it('runs in a path and from a package whose names mean something to a shell', async () => {
+  const native = await copyPackageWithoutLinks();
+  const odd = join(await makeProject(), 'a "b" $HOME `c` \\d');
+  await rename(join(native, '..'), odd);
+  const server = await start(join(odd, 'project'), { native: join(odd, 'native') });
+  expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  expect(await readFile(join(odd, 'project', '.pawl', 'where-the-database-is.txt'), 'utf8')).toContain(server.home);
 });
 
 it('runs in a 0700 folder and leaves its mode and owner as they were', async () => {
