@@ -86,6 +86,17 @@ export function openConsumer({
     return worker;
   });
 
+  let stopping: Promise<void> | undefined;
+  async function stop(withinMs: number): Promise<void> {
+    state = 'stopped';
+    // Pausing ends the check for stalled jobs, which closing by force would leave running.
+    for (const worker of workers) void worker.pause(true);
+    const closed = Promise.allSettled(workers.map((worker) => worker.close()));
+    if ((await settledWithin(withinMs, closed)) !== tooLate) return;
+    log.warn({ withinMs }, 'queue: deliveries did not end in time, or the queue does not answer; letting go');
+    await Promise.all(workers.map((worker) => worker.abandon()));
+  }
+
   return {
     async start() {
       for (const worker of workers) void worker.run();
@@ -107,14 +118,9 @@ export function openConsumer({
       for (const worker of workers) void worker.resume();
     },
 
-    async stop(withinMs) {
-      state = 'stopped';
-      // Pausing ends the check for stalled jobs, which closing by force would leave running.
-      for (const worker of workers) void worker.pause(true);
-      const closed = Promise.allSettled(workers.map((worker) => worker.close()));
-      if ((await settledWithin(withinMs, closed)) !== tooLate) return;
-      log.warn({ withinMs }, 'queue: deliveries did not end in time, or the queue does not answer; letting go');
-      await Promise.all(workers.map((worker) => worker.abandon()));
+    stop(withinMs) {
+      stopping ??= stop(withinMs);
+      return stopping;
     },
   };
 }

@@ -89,7 +89,12 @@ export function openRedis({ url, prefixId, log, answerWithinMs }: RedisGroundOpt
     heal: async () => false,
 
     async close() {
-      if (client.status === 'ready') await settledWithin(1_000, client.quit());
+      // Frozen or cut off, it is dropped without a word.
+      if (client.status === 'ready')
+        await settledWithin(
+          1_000,
+          client.quit().catch(() => undefined),
+        );
       client.disconnect();
     },
   };
