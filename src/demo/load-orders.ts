@@ -40,6 +40,7 @@ export async function loadOrders(adminUrl: string, csvPath = ordersCsv, schema =
   await loadTable(adminUrl, {
     schema,
     name: table,
+    replaces: '% rows loaded from %',
     columns: csv.columns.map((column) => ({ ...column, description: describeColumn(column) })),
     describe: async (ask) => {
       const day = `${quoteName(picked.date)}::date`;

@@ -17,13 +17,18 @@ export interface NewTable {
   schema: string;
   name: string;
   columns: TableColumn[];
+  /** Tables of the schema whose description matches this pattern of `like` go: those of an earlier load. */
+  replaces?: string;
   /** Asked once the rows are in; its text becomes the table's description. */
   describe(ask: (sql: string) => Promise<Record<string, unknown>[]>): Promise<string>;
 }
 
 const batch = 2_000;
 
-export async function loadTable(adminUrl: string, { schema, name, columns, describe }: NewTable): Promise<void> {
+export async function loadTable(
+  adminUrl: string,
+  { schema, name, columns, replaces, describe }: NewTable,
+): Promise<void> {
   const client = new pg.Client({ connectionString: adminUrl, connectionTimeoutMillis: 10_000 });
   client.on('error', () => {});
   await client.connect();
@@ -32,6 +37,12 @@ export async function loadTable(adminUrl: string, { schema, name, columns, descr
     await client.query("begin; set local timezone = 'UTC'; set local datestyle = 'ISO, YMD'");
     await client.query(`create schema if not exists ${pg.escapeIdentifier(schema)}`);
     await client.query(`drop table if exists ${table}`);
+    const earlier = await client.query(
+      `select oid::regclass::text as name from pg_class
+       where relnamespace = $1::regnamespace and relkind = 'r' and obj_description(oid, 'pg_class') like $2`,
+      [pg.escapeIdentifier(schema), replaces ?? ''],
+    );
+    for (const { name: old } of earlier.rows) await client.query(`drop table ${old}`);
     const definitions = columns.map((column) => `${pg.escapeIdentifier(column.name)} ${column.type}`);
     await client.query(`create table ${table} (${definitions.join(', ')})`);
     const casts = columns.map((column, i) => `v${i}::${column.type}`);

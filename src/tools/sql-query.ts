@@ -192,6 +192,7 @@ export function sqlQuery(options: SqlQueryOptions) {
     input,
     effect: 'none',
     timeoutMs: timeoutMs + 15_000,
+    maxOutputChars: 16_000,
     execute: async (args, ctx) => {
       try {
         return await runSqlQuery(args.query, options, ctx.signal);
