@@ -24,9 +24,10 @@ const patterns: [RegExp, string][] = [
  * characters. Redacts before it cuts: half a key at the edge would match nothing.
  */
 export function redact(text: string, secrets: readonly string[]): string {
-  // A page of megabytes is not searched to its end; no secret that begins beyond this point is kept either.
-  let clean = text.length > messageCap * 20 ? text.slice(0, messageCap * 20) : text;
+  let clean = text;
   for (const secret of secrets) if (secret.length >= 4) clean = clean.replaceAll(secret, mask);
+  // A page of megabytes is not searched to its end; the word at the cut goes too, it may be half a token.
+  if (clean.length > messageCap * 20) clean = clean.slice(0, messageCap * 20).replace(/\S*$/, '');
   for (const [pattern, replacement] of patterns) clean = clean.replace(pattern, replacement);
   clean = clean.replace(/[\s\p{Cc}]+/gu, ' ').trim();
   return wellFormed(clean.length > messageCap ? `${clean.slice(0, messageCap - 1)}…` : clean).replace(/\uFFFD…$/, '…');
