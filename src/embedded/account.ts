@@ -21,7 +21,8 @@ export interface Ended {
  * and its messages stay in English, which the recovery rules read.
  */
 export function serverEnv(): NodeJS.ProcessEnv {
-  const env: NodeJS.ProcessEnv = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C' };
+  const env: NodeJS.ProcessEnv = { PATH: process.env.PATH ?? '', LC_ALL: 'C' };
+  if (process.platform !== 'win32') env.PATH += ':/usr/bin:/bin';
   for (const name of ['SystemRoot', 'TEMP', 'TMP']) if (process.env[name] !== undefined) env[name] = process.env[name];
   return env;
 }

@@ -76,7 +76,10 @@ async function embeddedPostgres(): Promise<Found> {
   const dir = await mkdtemp(join(tmpdir(), 'pawl-test-'));
   await chmod(dir, 0o755); // ours to open: under root the server runs as another account
   const settings: Record<string, string> = process.env.PAWL_TEST_FSYNC === 'off' ? { fsync: 'off' } : {};
-  const server = await startEmbedded({ dir: join(dir, '.pawl'), settings });
+  const server = await startEmbedded({ dir: join(dir, '.pawl'), settings }).catch(async (error: unknown) => {
+    await rm(dir, { recursive: true, force: true });
+    throw error;
+  });
   const dismiss = sweepWhenKilled(server.pid, [server.home, dir]);
   const close = async (): Promise<void> => {
     await endSessions(server.url);
