@@ -1,4 +1,4 @@
-CREATE SCHEMA "pawl";
+CREATE SCHEMA IF NOT EXISTS "pawl";
 --> statement-breakpoint
 CREATE TABLE "pawl"."agents" (
 	"name" text NOT NULL,
@@ -41,12 +41,12 @@ CREATE TABLE "pawl"."events" (
 );
 --> statement-breakpoint
 CREATE TABLE "pawl"."instance" (
-	"only" boolean PRIMARY KEY DEFAULT true NOT NULL,
+	"one_row" boolean PRIMARY KEY DEFAULT true NOT NULL,
 	"id" text NOT NULL,
 	"queue_epoch" integer DEFAULT 0 NOT NULL,
 	"oldest_code" integer DEFAULT 1 NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
-	CONSTRAINT "instance_is_one_row" CHECK (only)
+	CONSTRAINT "instance_is_one_row" CHECK (one_row)
 );
 --> statement-breakpoint
 CREATE TABLE "pawl"."messages" (

@@ -49,7 +49,6 @@ export async function migrate(databaseUrl: string): Promise<{ applied: string[] 
     const before = await appliedMigrations(client);
     const missing = missingMigrations(before);
     if (missing.length > 0) {
-      await client.query('create schema if not exists pawl');
       await applyMigrations(drizzle(client), { migrationsFolder: folder, ...table });
       await client.query(
         `insert into pawl.instance (id) values (replace(gen_random_uuid()::text, '-', '')) on conflict do nothing`,

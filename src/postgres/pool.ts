@@ -88,8 +88,9 @@ export function classifyFault(error: unknown): 'repeat' | 'unreachable' | 'guilt
 
 function codeOf(error: unknown): string | null {
   if (typeof error !== 'object' || error === null) return null;
-  const code = (error as { code?: unknown }).code;
-  return typeof code === 'string' ? code : null;
+  const { code, cause } = error as { code?: unknown; cause?: unknown };
+  // drizzle wraps what the driver threw.
+  return typeof code === 'string' ? code : cause === undefined ? null : codeOf(cause);
 }
 
 /** Turns a fault into the error a person sees; PawlErrors pass as they are. */

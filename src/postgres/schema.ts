@@ -33,13 +33,13 @@ const oneOf = (column: string, values: readonly string[]) =>
 export const instance = pawl.table(
   'instance',
   {
-    only: boolean('only').primaryKey().default(true),
+    oneRow: boolean('one_row').primaryKey().default(true),
     id: text('id').notNull(),
     queueEpoch: integer('queue_epoch').notNull().default(0),
     oldestCode: integer('oldest_code').notNull().default(1),
     createdAt: at('created_at').notNull().defaultNow(),
   },
-  () => [check('instance_is_one_row', sql.raw('only'))],
+  () => [check('instance_is_one_row', sql.raw('one_row'))],
 );
 
 export const agents = pawl.table(
