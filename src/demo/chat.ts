@@ -30,7 +30,7 @@ export function readCalls(messages: readonly Message[]): DoneCall[] {
   });
 }
 
-export function readObject(text: string): Record<string, unknown> | null {
+function readObject(text: string): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(text);
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -15,7 +15,7 @@ export interface SalesColumns {
 }
 
 const isNumber = (type: string) => /^(integer|bigint|numeric|double precision|real)/.test(type);
-export const isDate = (type: string) => /^(date|timestamp)/.test(type);
+const isDate = (type: string) => /^(date|timestamp)/.test(type);
 
 const key = /(^|_)(id|no|nr|num|number|code|key|zip|postcode|year|month|week|day|hour|phone|lat|lon|lng|rank|编号|号)$/;
 const money =

@@ -1,12 +1,12 @@
 /** The report the scripted analyst writes: every number in it comes from a query's answer or is their sum. Pure. */
 
-export interface Day {
+interface Day {
   day: string;
   sales: number;
   rows: number;
 }
 
-export interface Group {
+interface Group {
   name: string;
   thisWeek: number;
   weekBefore: number;

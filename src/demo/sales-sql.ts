@@ -4,7 +4,7 @@
  */
 import { pickColumns, quoteName, type SalesColumns } from './columns.js';
 
-export const purposes = { tables: 'tables and columns', days: 'sales by day', groups: 'sales by group' } as const;
+const purposes = { tables: 'tables and columns', days: 'sales by day', groups: 'sales by group' } as const;
 export type Purpose = keyof typeof purposes;
 
 export const purposeOf = (query: unknown): Purpose | undefined =>

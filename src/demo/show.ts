@@ -10,7 +10,7 @@ export interface Look {
   colour: boolean;
 }
 
-export const survivedMark = 'recorded before the crash, not repeated';
+const survivedMark = 'recorded before the crash, not repeated';
 
 const paint = (code: number) => (text: string, look: Look) => (look.colour ? `\u001b[${code}m${text}\u001b[0m` : text);
 const dim = paint(2);
@@ -108,7 +108,7 @@ function columns(
 const count = (value: number) => value.toLocaleString('en-US');
 
 /** US dollars, with as many decimals as a cheap call needs; empty when no price is known. */
-export function cost(usd: number | null | undefined): string {
+function cost(usd: number | null | undefined): string {
   if (usd === null || usd === undefined) return '';
   return `$${usd.toFixed(usd !== 0 && usd < 0.01 ? 6 : 4)}`;
 }

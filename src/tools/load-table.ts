@@ -4,7 +4,7 @@
  */
 import pg from 'pg';
 
-export interface TableColumn {
+interface TableColumn {
   name: string;
   /** A Postgres type. */
   type: string;

@@ -16,7 +16,7 @@ const reserved = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 const invisible = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 /** The segments of a relative path, or PathRefused. Reads the name alone; touches no disk. */
-export function readPath(path: string): string[] {
+function readPath(path: string): string[] {
   const refuse = (why: string): never => {
     throw new PathRefused(`Path ${JSON.stringify(path)} refused: ${why}. Use a plain relative path like "report.md".`);
   };
@@ -98,7 +98,7 @@ export async function readSafely(dir: string, path: string, maxBytes: number): P
   }
 }
 
-export function ignoreCode(code: string): (error: unknown) => undefined {
+function ignoreCode(code: string): (error: unknown) => undefined {
   return (error) => {
     if (error instanceof Error && 'code' in error && error.code === code) return undefined;
     throw error;

@@ -88,7 +88,7 @@ export async function sendMessage(
 }
 
 /** A Message-ID that is the same for every attempt of one call, and tells nothing of the run. */
-export function messageIdOf(idempotencyKey: string, from: string): string {
+function messageIdOf(idempotencyKey: string, from: string): string {
   const domain = from.split('@').at(-1) ?? '';
   return `<${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)}@${domain}>`;
 }

@@ -65,7 +65,7 @@ async function writeNew(path: string, bytes: Buffer): Promise<void> {
 }
 
 /** Makes the rename itself durable; some file systems cannot sync a folder, and then do not need it. */
-export async function syncFolder(folder: string): Promise<void> {
+async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, constants.O_RDONLY).catch(() => undefined);
   if (handle === undefined) return;
   await handle.sync().catch(() => {});

@@ -127,7 +127,8 @@ describe('what it refuses', () => {
       const heard: unknown[] = [];
       client.on('notification', (message) => heard.push(message));
       await client.query('listen pawl');
-      await query(sql);
+      // Newer servers refuse the first outright.
+      await query(sql).catch(() => {});
       const { rows } = await client.query('select count(*)::int as n from pg_largeobject_metadata');
       expect({ heard, rows }).toEqual({ heard: [], rows: [{ n: 0 }] });
     });

@@ -1,9 +1,9 @@
 /**
  * write_file on a real folder: the file is whole or absent, and no name leads out of the folder or through a link.
  */
-import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { link, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -26,6 +26,12 @@ afterEach(() => rm(base, { recursive: true }));
 
 const write = (path: string, content = 'text', signal?: AbortSignal) =>
   writeTextFile({ path, content }, { dir, maxBytes: 1_000 }, signal);
+
+/** Something on the disk that is neither a file, a folder nor a link. */
+const listen = (path: string): Promise<Server> =>
+  new Promise((resolve) => {
+    const server = createServer().listen(path, () => resolve(server));
+  });
 
 describe('what it writes', () => {
   it('writes a file, makes folders on the way, and writing it again is the same', async () => {
@@ -61,7 +67,7 @@ describe('what it writes', () => {
   });
 
   it('replaces a hard link instead of writing through it', async () => {
-    execFileSync('ln', [join(outside, 'secret.txt'), join(dir, 'a.md')]);
+    await link(join(outside, 'secret.txt'), join(dir, 'a.md'));
     await write('a.md', 'mine');
     expect(await readFile(join(outside, 'secret.txt'), 'utf8')).toBe('secret');
   });
@@ -131,13 +137,14 @@ describe('what stands in the way', () => {
     expect(await readdir(outside)).toEqual(['secret.txt']);
   });
 
-  it('refuses a folder, a file used as a folder and a pipe', async () => {
+  it('refuses a folder, a file used as a folder and a socket', async () => {
     await write('file.md');
     await mkdir(join(dir, 'folder'));
-    execFileSync('mkfifo', [join(dir, 'pipe')]);
+    const socket = await listen(join(dir, 'socket'));
     await expect(write('folder')).rejects.toThrow(/is a folder/);
     await expect(write('file.md/a.md')).rejects.toThrow(/not a folder/);
-    await expect(write('pipe')).rejects.toThrow(/not a plain file/);
+    await expect(write('socket')).rejects.toThrow(/not a plain file/);
+    socket.close();
   });
 });
 
@@ -145,13 +152,14 @@ describe('reading back, for attachments', () => {
   it('reads plain files of the folder only, up to a size', async () => {
     await write('a.md', 'hello');
     await symlink(join(outside, 'secret.txt'), join(dir, 'link.md'));
-    execFileSync('mkfifo', [join(dir, 'pipe')]);
+    const socket = await listen(join(dir, 'socket'));
     expect(String(await readSafely(dir, 'a.md', 5))).toBe('hello');
     await expect(readSafely(dir, 'a.md', 4)).rejects.toThrow(/larger than 4/);
     await expect(readSafely(dir, 'none.md', 4)).rejects.toThrow(/no file/);
     await expect(readSafely(dir, 'none/a.md', 4)).rejects.toThrow(/no folder/);
-    for (const path of ['link.md', 'pipe', '../outside/secret.txt', join(outside, 'secret.txt')]) {
+    for (const path of ['link.md', 'socket', '../outside/secret.txt', join(outside, 'secret.txt')]) {
       await expect(readSafely(dir, path, 1_000)).rejects.toThrow(PathRefused);
     }
+    socket.close();
   });
 });
