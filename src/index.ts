@@ -1,0 +1,17 @@
+/**
+ * The public API: what `import … from 'pawl'` gives. Nothing else of these sources is for users; pawl/testing is apart.
+ */
+export { type Agent, type AgentOptions, defineAgent } from './core/agent.js';
+export { type Config, type ConfigOptions, defineConfig, type ModelSettings } from './core/config.js';
+export { type ErrorCode, PawlError } from './core/errors.js';
+export {
+  defineTool,
+  notStarted,
+  type OnUnknown,
+  permissionDenied,
+  type Tool,
+  type ToolContext,
+  type ToolOptions,
+  type UnknownAnswer,
+  type UnknownCall,
+} from './core/tool.js';
