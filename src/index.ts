@@ -1,6 +1,7 @@
 /**
  * The public API: what `import … from 'pawl'` gives. Nothing else of these sources is for users; pawl/testing is apart.
  */
+export { createPawl, type Pawl, type PawlOptions } from './client.js';
 export { type Agent, type AgentOptions, defineAgent } from './core/agent.js';
 export { type Config, type ConfigOptions, defineConfig, type ModelSettings } from './core/config.js';
 export { type ErrorCode, PawlError } from './core/errors.js';
@@ -15,3 +16,6 @@ export {
   type UnknownAnswer,
   type UnknownCall,
 } from './core/tool.js';
+export type { EventView, RunFilter, RunPage, RunView, StepView } from './core/view.js';
+export type { Resolve, StartedRun } from './engine/runs.js';
+export type { StartRun } from './engine/start-run.js';
