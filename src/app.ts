@@ -10,8 +10,8 @@ import { connectQueue, type QueueBackend } from './bullmq/connect.js';
 import { queuePoolSize } from './bullmq/postgres.js';
 import type { Agent } from './core/agent.js';
 import { PawlError } from './core/errors.js';
+import type { OnGap } from './engine/gaps.js';
 import { Maintenance } from './engine/maintain.js';
-import type { PostParts } from './engine/post.js';
 import { createRuns, type Runs } from './engine/runs.js';
 import { startWorker } from './engine/worker.js';
 import type { Clock, Ids, Llm, Log } from './ports.js';
@@ -97,7 +97,7 @@ export interface WorkerSettings extends ServiceSettings {
   queues: readonly string[] | null;
   heartbeatMs: number;
   deathMs: number;
-  onGap?: PostParts['onGap'];
+  onGap?: OnGap;
 }
 
 export interface WorkerProcess {

@@ -13,7 +13,7 @@ import type { Reason } from '../core/run.js';
 import { callHash, canonicalJson, cleanText } from '../core/storable.js';
 import type { Ids, Llm, LlmRequest, Log, Store } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
-import type { Claimed } from './run-step.js';
+import type { Claimed } from './gaps.js';
 
 export interface LlmPerformance {
   agent: Agent;

@@ -10,7 +10,7 @@ import { cutMiddle, toStorableText } from '../core/storable.js';
 import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
 import type { Ids, Llm, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
-import type { Claimed } from './run-step.js';
+import type { Claimed } from './gaps.js';
 
 export interface ToolPerformance {
   agent: Agent;

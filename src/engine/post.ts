@@ -6,7 +6,7 @@ import type { Agent } from '../core/agent.js';
 import { PawlError } from '../core/errors.js';
 import type { Clock, Consumer, Delivery, Dispatch, Heart, Ids, Llm, Log, Queue, Store, Watch } from '../ports.js';
 import { Call } from './calls.js';
-import type { Claimed, Gap } from './run-step.js';
+import type { Claimed, Gap, OnGap } from './gaps.js';
 
 export interface PostParts {
   store: Store;
@@ -17,8 +17,8 @@ export interface PostParts {
   ids: Ids;
   log: Log;
   agents: ReadonlyMap<string, Agent>;
-  /** Called in each gap of the protocol; for tests that end the process there. */
-  onGap?: (gap: Gap, delivery: Delivery, claim: Claimed | null) => void | Promise<void>;
+  /** For tests that end the process in a gap. */
+  onGap?: OnGap;
 }
 
 /** First pause after the database did not answer; it doubles up to the second. */

@@ -7,16 +7,11 @@ import { PawlError } from '../core/errors.js';
 import type { Outcome } from '../core/outcome.js';
 import { type Recorded, recordOutcome } from '../core/record.js';
 import type { ClaimAnswer, Delivery, DeliveryEnd } from '../ports.js';
+import type { Claimed } from './gaps.js';
 import { performLlm } from './perform-llm.js';
 import { performTool } from './perform-tool.js';
 import type { Post } from './post.js';
 import { refuseDelivery } from './refuse.js';
-
-/** The gaps of the protocol, in order. A test's hook may end the process in one of them. */
-export const gaps = ['before_claim', 'after_claim', 'after_call', 'after_record', 'after_dispatch'] as const;
-export type Gap = (typeof gaps)[number];
-
-export type Claimed = Extract<ClaimAnswer, { claimed: true }>;
 
 /** Carries one delivery through. Never throws: whatever happens has one of the queue's endings. */
 export async function runStep(post: Post, delivery: Delivery): Promise<DeliveryEnd> {
