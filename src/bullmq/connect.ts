@@ -35,7 +35,7 @@ export type QueueOptions = {
     }
 );
 
-export interface ConsumerOptions {
+interface ConsumerOptions {
   queues: readonly string[];
   /** Deliveries at once, for each queue. */
   concurrency: number;

@@ -39,9 +39,20 @@ export async function openPostgres({ pool, log }: { pool: Pool; log: Log }): Pro
   await migrate(pool);
   await checkSearchPath(pool);
 
-  const factory: BackendFactory<IQueueBackend> = (name, options, { withBlockingConnection = false } = {}) => {
-    const own = { ...options, connection: lent };
-    return new PolledBackend(new MigratedConnection(lent), name, own, true, withBlockingConnection ? name : undefined);
+  let workers = 0;
+  const factory: BackendFactory<IQueueBackend> = (name, options, { withBlockingConnection: isWorker = false } = {}) => {
+    const connection = new MigratedConnection(lent);
+    if (isWorker) {
+      workers += 1;
+      connection.once('close', () => {
+        workers -= 1;
+      });
+      // Found now, or as a worker that waits for ever.
+      if (queuePoolSize(workers) > pool.options.max) {
+        throw new PawlError('internal', `${workers} workers need a pool of ${queuePoolSize(workers)} connections`);
+      }
+    }
+    return new PolledBackend(connection, name, { ...options, connection: lent }, true, isWorker ? name : undefined);
   };
 
   return {

@@ -1,10 +1,13 @@
 /** What lies in BullMQ behind the ports: what jobs carry, jobs made by other hands, stalls, lost locks, epochs. */
 import type { Worker, WorkerOptions } from 'bullmq';
+import { Redis } from 'ioredis';
+import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
+import { connectQueue } from '../../src/bullmq/connect.js';
 import type { StepData } from '../../src/bullmq/job.js';
-import { done, Inbox, step, until } from '../contract/queue.js';
+import { done, Inbox, step, until } from '../contract/inbox.js';
 import { queueBackends } from '../support/services.js';
-import { type LoggedLine, memoryLog, openWorld, type RealWorld } from './worlds.js';
+import { type LoggedLine, memoryLog, openPool, openWorld, type RealWorld } from './worlds.js';
 
 for (const kind of queueBackends()) {
   describe(`jobs on ${kind}`, () => {
@@ -155,6 +158,21 @@ for (const kind of queueBackends()) {
       expect(performance.now() - before).toBeLessThan(4_000);
     });
 
+    it('looks for work again a second after an error that is no lost connection, not at once', async () => {
+      const { world, queue, inbox, consumer, lines } = await start();
+      const repair = await world.breakFetching('llm');
+      await consumer.start();
+      const failures = () => lines.filter(({ message }) => message.startsWith('queue: error'));
+      await until(() => failures().length > 0);
+      const first = performance.now();
+      await until(() => failures().length > 1);
+      expect(performance.now() - first).toBeGreaterThan(800);
+      await repair();
+      const one = step();
+      await queue.add([one]);
+      expect((await inbox.next()).delivery.runId).toBe(one.runId);
+    });
+
     function raw(
       world: RealWorld,
       options: Partial<WorkerOptions>,
@@ -171,3 +189,44 @@ for (const kind of queueBackends()) {
     }
   });
 }
+
+describe.runIf(queueBackends().includes('redis'))('jobs on a Redis that lost a part', () => {
+  it('calls a job absent that no list holds any more, and fails one that has no data', async () => {
+    const world = await openWorld('redis');
+    const { queue, consumer: open, close } = await world.connect();
+    const client = new Redis(world.url);
+    const one = step();
+    await queue.add([one]);
+    await client.del('{pawl:test}:pawl-llm:wait');
+    expect(await queue.probe([one])).toEqual(['absent']);
+    await client.lpush('{pawl:test}:pawl-llm:wait', 'ghost');
+    const inbox = new Inbox();
+    const consumer = open({ queues: ['llm'], concurrency: 1, handler: inbox.handler });
+    await consumer.start();
+    await queue.add([{ ...one, dispatch: 2 }]);
+    (await inbox.next()).end(done);
+    const failed = await world.dashboard('llm').getJob('ghost');
+    expect(failed?.failedReason).toMatch(/^not a job of Pawl: /);
+    await consumer.stop(5_000);
+    await close();
+    client.disconnect();
+    await world.close();
+  });
+});
+
+describe('the pool of the Postgres backend', () => {
+  it('must have room for every worker, and the search path of the queue', async () => {
+    const world = await openWorld('postgres');
+    const small = openPool(world.url, 1);
+    const log = memoryLog();
+    const { consumer, close } = await connectQueue({ kind: 'postgres', pool: small, queues: ['llm', 'tool'], log });
+    const open = () => consumer({ queues: ['llm', 'tool'], concurrency: 1, handler: async () => done });
+    expect(open).toThrow('2 workers need a pool of 5 connections');
+    await close();
+    await small.end();
+    const elsewhere = new pg.Pool({ connectionString: world.url });
+    await expect(connectQueue({ kind: 'postgres', pool: elsewhere, queues: [], log })).rejects.toThrow('search_path');
+    await elsewhere.end();
+    await world.close();
+  });
+});

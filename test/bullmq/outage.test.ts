@@ -1,7 +1,7 @@
 /** The queue's server gone: at the start, in the middle, silent, and at the end. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { connectQueue } from '../../src/bullmq/connect.js';
-import { done, Inbox, step, until } from '../contract/queue.js';
+import { done, Inbox, step, until } from '../contract/inbox.js';
 import { queueBackends } from '../support/services.js';
 import { cuttable } from './cuttable.js';
 import { type LoggedLine, memoryLog, openPool, openWorld, queues } from './worlds.js';

@@ -42,6 +42,8 @@ export interface RealWorld extends QueueWorld {
   rawWorker(queue: string, processor: () => Promise<unknown>, options: Partial<WorkerOptions>): Worker;
   /** Another worker holds the job from now on. */
   stealLock(queue: string, jobId: string): Promise<void>;
+  /** Makes every fetch fail with an error of the server's; gives the undoing. */
+  breakFetching(queue: string): Promise<() => Promise<void>>;
 }
 
 export function openPool(url: string, workers = queues.length): pg.Pool {
@@ -76,7 +78,7 @@ export async function openWorld(kind: 'redis' | 'postgres'): Promise<RealWorld> 
   };
 }
 
-type Raw = Pick<RealWorld, 'connect' | 'url' | 'dashboard' | 'wipe' | 'rawWorker' | 'stealLock'>;
+type Raw = Pick<RealWorld, 'connect' | 'url' | 'dashboard' | 'wipe' | 'rawWorker' | 'stealLock' | 'breakFetching'>;
 
 async function redisWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> {
   const { url, drop } = await createTestRedis();
@@ -96,6 +98,10 @@ async function redisWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> {
     rawWorker: (name, processor, options) =>
       new Worker(`pawl-${name}`, processor, { ...options, connection: { url }, prefix: '{pawl:test}' }),
     stealLock: async (name, id) => void (await client.set(`{pawl:test}:pawl-${name}:${id}:lock`, 'other')),
+    async breakFetching(name) {
+      await client.set(`{pawl:test}:pawl-${name}:wait`, 'no list');
+      return async () => void (await client.del(`{pawl:test}:pawl-${name}:wait`));
+    },
     wipe: async () => void (await client.flushdb()),
   };
 }
@@ -142,6 +148,10 @@ async function postgresWorld(closing: (() => Promise<unknown>)[]): Promise<Raw> 
         `pawl-${name}`,
         id,
       ])),
+    async breakFetching() {
+      await pool.query('ALTER FUNCTION bullmq.next_signal RENAME TO elsewhere');
+      return async () => void (await pool.query('ALTER FUNCTION bullmq.elsewhere RENAME TO next_signal'));
+    },
     wipe: async () => void (await pool.query('TRUNCATE bullmq.job, bullmq.meta, bullmq.event CASCADE')),
   };
 }
