@@ -26,21 +26,22 @@ const closingShare = 0.3;
 export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Promise<RunningWorker> {
   const post = new Post(parts);
   const agents = [...parts.agents.values()];
-  let heart = await register(parts, post, agents, role, () => void registerAnew());
+  let heart = await register(parts, post, agents, role, () => registerAnew());
   const consumer = parts.consumer({ handler: (delivery) => runStep(post, delivery) });
   post.takeConsumer(consumer);
   await consumer.start();
 
-  let registering = false;
-  async function registerAnew(): Promise<void> {
-    if (registering) return;
-    registering = true;
+  let registering: Promise<void> | null = null;
+  function registerAnew(): void {
+    registering ??= takeNewHeart().finally(() => {
+      registering = null;
+    });
+  }
+  async function takeNewHeart(): Promise<void> {
     parts.log.warn({ workerId: post.workerId() }, 'declared dead: what was in hand is lost; registering anew');
     const old = heart;
-    const fresh = await post.whileReachable(() => register(parts, post, agents, role, () => void registerAnew()), null);
-    registering = false;
-    if (fresh === null) return;
-    heart = fresh;
+    const fresh = await post.whileReachable(() => register(parts, post, agents, role, registerAnew), null);
+    if (fresh !== null) heart = fresh;
     await old.stop(0);
   }
 
@@ -55,6 +56,7 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
       clearTimeout(handBack);
       clearTimeout(letGo);
       post.letGo();
+      await registering;
       await heart.stop(Math.min(1_000, withinMs));
     },
   };
