@@ -11,8 +11,8 @@ import { describeThrown, PawlError } from './core/errors.js';
 import { didYouMean } from './core/nearest.js';
 import { isSecretName, maskSecrets } from './core/secrets.js';
 
-export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
-export type LogLevel = (typeof logLevels)[number];
+const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+type LogLevel = (typeof logLevels)[number];
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

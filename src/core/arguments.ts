@@ -14,7 +14,7 @@ const maxArgumentChars = 1_000_000;
 /** Deeper ones too: no tool means them, and much code that handles them would overflow its stack. */
 const maxArgumentDepth = 200;
 
-export interface ReadArguments {
+interface ReadArguments {
   /** JSON text of an object, for the message and the step. */
   text: string;
   /** The same with sorted keys, before defaults: what identity is made of. */

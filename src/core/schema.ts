@@ -13,14 +13,14 @@ export type { JsonSchema };
 /** A zod 4 schema, or a JSON Schema object. */
 export type SchemaInput = z.core.$ZodType | JsonSchema;
 
-export interface JsonObject {
+interface JsonObject {
   [key: string]: unknown;
 }
 
 /** What a schema makes of a value: zod's output type; any JSON object for a JSON Schema. */
 export type ValueOf<S> = S extends z.core.$ZodType ? z.output<S> : JsonObject;
 
-export type Checked = { ok: true; value: unknown } | { ok: false; issues: Issue[] };
+type Checked = { ok: true; value: unknown } | { ok: false; issues: Issue[] };
 
 export interface CompiledSchema {
   /** As a model is shown it: `type: object` at the root, with `properties` and `required`. */

@@ -27,7 +27,7 @@ export interface ToolContext {
   threadId: string | null;
 }
 
-export interface ToolLog {
+interface ToolLog {
   debug(fields: Record<string, unknown>, message: string): void;
   info(fields: Record<string, unknown>, message: string): void;
   warn(fields: Record<string, unknown>, message: string): void;

@@ -13,8 +13,6 @@ export interface Words {
   unknownTool(name: string, tools: readonly string[]): string;
   invalidArguments(name: string, issues: readonly Issue[]): string;
   unparseableArguments(name: string, problem: string): string;
-  /** Arguments that never ran, since the reply that held them was cut off. */
-  truncatedCall(name: string): string;
   toolThrew(name: string, message: string): string;
   toolTimedOut(name: string, timeoutMs: number): string;
   permissionDenied(name: string, message: string): string;
@@ -26,10 +24,6 @@ export interface Words {
   unknownFate(name: string): string;
   /** An operator or the tool itself has said that a call of unknown fate failed. */
   resolvedFailed(name: string, message: string): string;
-  /** An identical call of a kind never repeated failed before, and no one allowed another. */
-  duplicateOnce(name: string): string;
-  /** The tool's answer could not be stored. */
-  unstorable(name: string): string;
   emptyResult(): string;
   /** A call without a recorded result: only ever seen after a fault. */
   noResult(): string;
@@ -64,8 +58,6 @@ const english: Words = {
     `${name} was not called: its arguments do not fit its schema.\n${list(issues, 'expected', 'got', 'the arguments')}\nCall it again with arguments that fit.`,
   unparseableArguments: (name, problem) =>
     `${name} was not called: its arguments cannot be used (${problem}). Call it again with one JSON object.`,
-  truncatedCall: (name) =>
-    `${name} was not called: the reply that asked for it was cut off. Ask again, with shorter arguments.`,
   toolThrew: (name, message) => `${name} failed: ${message}`,
   toolTimedOut: (name, timeoutMs) =>
     `${name} did not answer within ${seconds(timeoutMs)} s and was stopped. It may have done a part of its work.`,
@@ -76,9 +68,6 @@ const english: Words = {
   unknownFate: (name) =>
     `It is not known whether ${name} took effect: it was interrupted, and it is never repeated on its own. Find out before you rely on either.`,
   resolvedFailed: (name, message) => `${name} did not succeed${message === '' ? '.' : `: ${message}`}`,
-  duplicateOnce: (name) =>
-    `${name} was not called: the same call failed before, or nobody knows whether it took effect, and it must not be repeated without permission.`,
-  unstorable: (name) => `${name} ran, but its answer cannot be stored.`,
   emptyResult: () => '(done; the tool returned nothing)',
   noResult: () => '(no result was recorded for this call)',
   lastTurn: (reason) =>
@@ -107,7 +96,6 @@ const chinese: Words = {
   invalidArguments: (name, issues) =>
     `未调用 ${name}:参数不符合其 schema。\n${list(issues, '应为', '实际为', '参数')}\n请用符合要求的参数重新调用。`,
   unparseableArguments: (name, problem) => `未调用 ${name}:参数无法使用(${problem})。请用一个 JSON 对象重新调用。`,
-  truncatedCall: (name) => `未调用 ${name}:请求它的回复被截断了。请用更短的参数重新请求。`,
   toolThrew: (name, message) => `${name} 失败:${message}`,
   toolTimedOut: (name, timeoutMs) =>
     `${name} 在 ${seconds(timeoutMs)} 秒内没有返回,已被中止。它可能已经完成了部分工作。`,
@@ -116,8 +104,6 @@ const chinese: Words = {
   notExecuted: (reason) => `未执行:运行已达到${limitsInChinese[reason] ?? reason}`,
   unknownFate: (name) => `不清楚 ${name} 是否已经生效:它被中断了,而且不会自动重复执行。请先查明,再据此行事。`,
   resolvedFailed: (name, message) => `${name} 没有成功${message === '' ? '。' : `:${message}`}`,
-  duplicateOnce: (name) => `未调用 ${name}:同样的调用之前失败了,或者不清楚是否已经生效,未经许可不得重复。`,
-  unstorable: (name) => `${name} 已执行,但其结果无法保存。`,
   emptyResult: () => '(已完成,工具没有返回内容)',
   noResult: () => '(没有记录到这次调用的结果)',
   lastTurn: (reason) =>

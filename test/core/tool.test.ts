@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { PawlError } from '../../src/core/errors.js';
@@ -205,6 +206,28 @@ describe('the arguments of a call', () => {
     const open = defineTool({ ...base, input });
     expect(open.parse('{"b":1,"a":{"d":1,"c":[2]}}').canonical).toBe('{"a":{"c":[2],"d":1},"b":1}');
     expect(open.parse(' { "a" : {"c":[2],"d":1.0}, "b":1 }').canonical).toBe('{"a":{"c":[2],"d":1},"b":1}');
+  });
+
+  it('read as the same call again when their stored text is parsed', () => {
+    const given = fc.oneof(
+      fc.json().map((text) => text),
+      fc
+        .record({ orderId: fc.string(), cents: fc.integer() }, { requiredKeys: ['orderId'] })
+        .map((args) => JSON.stringify(args)),
+      fc
+        .array(fc.record({ sku: fc.string() }))
+        .map((items) => JSON.stringify({ orderId: 'x', items: JSON.stringify(items) })),
+      fc.string({ unit: 'binary' }),
+    );
+    fc.assert(
+      fc.property(given, fc.boolean(), (text, encode) => {
+        const first = tool.parse(encode ? JSON.stringify(text) : text);
+        const again = tool.parse(first.text);
+        expect(typeof JSON.parse(first.text)).toBe('object');
+        if (first.ok) expect(again).toEqual(first);
+        else expect(again.ok).toBe(false);
+      }),
+    );
   });
 
   it('are faulted in the words of the agent’s language', () => {
