@@ -222,7 +222,8 @@ async function openQueueOf(
     url: settings.databaseUrl,
     max: queuePoolSize(workers),
     applicationName: 'pawl queue',
-    searchPath: 'bullmq',
+    // The queue is a wake-up call: what a crash of the server takes back of it, stalls and the sweep make good.
+    settings: { search_path: 'bullmq', synchronous_commit: 'off' },
   });
   try {
     const backend = await connectQueue({ kind: 'postgres', pool: queuePool, queues, log });

@@ -10,8 +10,8 @@ export interface PoolOptions {
   url: string;
   max: number;
   applicationName: string;
-  /** Set as `search_path`; the queue's pool needs `bullmq`. */
-  searchPath?: string;
+  /** Server settings of each connection, such as `search_path`. */
+  settings?: Record<string, string>;
 }
 
 export function createPool(options: PoolOptions): pg.Pool {
@@ -22,7 +22,9 @@ export function createPool(options: PoolOptions): pg.Pool {
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
-    ...(options.searchPath === undefined ? {} : { options: `-c search_path=${options.searchPath}` }),
+    options: Object.entries(options.settings ?? {})
+      .map(([name, value]) => `-c ${name}=${value}`)
+      .join(' '),
   });
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));

@@ -1,0 +1,191 @@
+/**
+ * From settings to running parts, for the commands: which database (the one given, or the embedded one in `.pawl/` beside
+ * the config), which agents, which model provider. The wiring itself is in app.ts.
+ */
+import { dirname, join } from 'node:path';
+import { openClient, startWorkerProcess, type WorkerProcess } from './app.js';
+import { resolveModels, type Settings } from './config.js';
+import { findConfigFile, type LoadedConfig, loadConfigFile } from './config-file.js';
+import { describeThrown, PawlError } from './core/errors.js';
+import type { EmbeddedPostgres } from './embedded/start.js';
+import type { Runs } from './engine/runs.js';
+import { createOpenAiLlm } from './openai/llm.js';
+import type { Llm, Log } from './ports.js';
+import { migrate } from './postgres/migrate.js';
+
+export interface App {
+  runs: Runs;
+  database: { kind: 'embedded' | 'given'; started: boolean };
+  queueKind: 'redis' | 'postgres';
+  close(): Promise<void>;
+}
+
+export interface Database {
+  url: string;
+  kind: 'embedded' | 'given';
+  /** The embedded server was started here, and is stopped here unless others use it. */
+  started: boolean;
+  close(): Promise<void>;
+}
+
+/**
+ * The database of a command. An embedded one is private to its folder, so it is migrated wherever it is opened; one that
+ * was given only where `migrate` says so.
+ */
+export async function openDatabase(
+  settings: Settings,
+  log: Log,
+  options: { migrate?: boolean } = {},
+): Promise<Database> {
+  const given = settings.databaseUrl;
+  if (given !== null) {
+    if (options.migrate === true) await migrate(given);
+    return { url: given, kind: 'given', started: false, close: async () => {} };
+  }
+  const embedded = await openEmbedded(settings, log);
+  try {
+    await migrate(embedded.url);
+  } catch (error) {
+    await embedded.stop();
+    throw error;
+  }
+  return { url: embedded.url, kind: 'embedded', started: embedded.started, close: () => embedded.stop() };
+}
+
+async function openEmbedded(settings: Settings, log: Log): Promise<EmbeddedPostgres> {
+  const { startEmbedded } = await import('./embedded/start.js');
+  const configFile = findConfigFile(settings.configFile, process.cwd());
+  const dir = join(configFile === null ? process.cwd() : dirname(configFile), '.pawl');
+  return startEmbedded({ dir, log: (message) => log.info({}, message) });
+}
+
+export async function openApp(settings: Settings, log: Log, options: { migrate?: boolean } = {}): Promise<App> {
+  const database = await openDatabase(settings, log, options);
+  try {
+    const client = await openClient({ databaseUrl: database.url, redisUrl: settings.redisUrl, log });
+    return {
+      runs: client.runs,
+      database,
+      queueKind: client.queueKind,
+      async close() {
+        await client.close();
+        await database.close();
+      },
+    };
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+export async function migrateDatabase(settings: Settings, log: Log): Promise<{ applied: string[] }> {
+  if (settings.databaseUrl !== null) return migrate(settings.databaseUrl);
+  const embedded = await openEmbedded(settings, log);
+  try {
+    return await migrate(embedded.url);
+  } finally {
+    await embedded.stop();
+  }
+}
+
+export interface RunningRole {
+  agents: readonly string[];
+  queueKind: 'redis' | 'postgres';
+  stop(): Promise<void>;
+  stopped: Promise<void>;
+}
+
+/** A worker of the config's agents, of the role given; the maintenance role needs no config. */
+export async function runWorker(
+  settings: Settings,
+  role: 'all' | 'steps' | 'maintenance',
+  log: Log,
+): Promise<RunningRole> {
+  const config = await loadAgents(settings, role);
+  const llm = createLlm(settings, config, log);
+  nameUndeclaredEffects(config, log);
+  const database = await openDatabase(settings, log);
+  let worker: WorkerProcess;
+  try {
+    worker = await startWorkerProcess({
+      databaseUrl: database.url,
+      redisUrl: settings.redisUrl,
+      log,
+      role,
+      agents: config?.agents ?? [],
+      llm,
+      concurrency: settings.concurrency,
+      queues: settings.queues,
+      heartbeatMs: settings.heartbeatMs,
+      deathMs: settings.deathMs,
+    });
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+  surviveStrayRejections(log);
+  let end = () => {};
+  const stopped = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  let stopping: Promise<void> | null = null;
+  async function stop(): Promise<void> {
+    log.info({ withinMs: settings.shutdownMs }, 'stopping: claiming nothing more');
+    await worker.stop(settings.shutdownMs);
+    await database.close();
+    log.info({}, 'stopped');
+    end();
+  }
+  return {
+    agents: (config?.agents ?? []).map((agent) => agent.name),
+    queueKind: worker.queueKind,
+    stop() {
+      stopping ??= stop();
+      return stopping;
+    },
+    stopped,
+  };
+}
+
+async function loadAgents(settings: Settings, role: 'all' | 'steps' | 'maintenance'): Promise<LoadedConfig | null> {
+  if (role === 'maintenance') return null;
+  const file = findConfigFile(settings.configFile, process.cwd());
+  if (file === null) {
+    throw new PawlError(
+      'config_invalid',
+      `there is no pawl.config.ts in ${process.cwd()}; create it, or name another with PAWL_CONFIG`,
+    );
+  }
+  return loadConfigFile(file, { defaultModel: settings.openai.model });
+}
+
+const openAiUrl = 'https://api.openai.com/v1';
+
+/** The models of the config at their providers. Without a key the provider's own refusal would come late: it is said here. */
+export function createLlm(settings: Settings, config: Pick<LoadedConfig, 'models'> | null, log: Log): Llm {
+  const { apiKey, baseUrl } = settings.openai;
+  return createOpenAiLlm({
+    baseUrl: baseUrl ?? openAiUrl,
+    apiKey,
+    models: config === null ? {} : resolveModels(config.models),
+    proxy: settings.proxy,
+    log,
+  });
+}
+
+/** The default effect lets a tool be repeated, so whoever did not choose it is told at the start. */
+function nameUndeclaredEffects(config: LoadedConfig | null, log: Log): void {
+  const undeclared = new Set<string>();
+  for (const agent of config?.agents ?? []) {
+    for (const tool of agent.tools) if (!tool.effectDeclared) undeclared.add(tool.name);
+  }
+  if (undeclared.size === 0) return;
+  log.info({ tools: [...undeclared] }, "tools without a declared effect are taken for safe to repeat (effect: 'none')");
+}
+
+/** A tool may leave a promise behind that fails after its call ended: that is no reason to lose every other step. */
+function surviveStrayRejections(log: Log): void {
+  process.on('unhandledRejection', (thrown) => {
+    log.error({ cause: describeThrown(thrown) }, 'something that no step waits for failed');
+  });
+}
