@@ -4,8 +4,7 @@
 import { existsSync } from 'node:fs';
 
 if (existsSync(new URL('../src/cli/main.ts', import.meta.url))) {
-  const { register } = await import('tsx/esm/api');
-  register();
+  await import('tsx');
   await import('../src/cli/main.ts');
 } else {
   await import('../dist/cli/main.js');

@@ -102,6 +102,7 @@ export async function runWorker(
   log: Log,
 ): Promise<RunningRole> {
   const config = await loadAgents(settings, role);
+  if (config !== null) refuseMissingKey(settings, config);
   const llm = createLlm(settings, config, log);
   nameUndeclaredEffects(config, log);
   const database = await openDatabase(settings, log);
@@ -161,7 +162,22 @@ async function loadAgents(settings: Settings, role: 'all' | 'steps' | 'maintenan
 
 const openAiUrl = 'https://api.openai.com/v1';
 
-/** The models of the config at their providers. Without a key the provider's own refusal would come late: it is said here. */
+/** Without a key the provider would refuse each step of each run: it is said once, before anything is claimed. */
+function refuseMissingKey(settings: Settings, { agents, models }: LoadedConfig): void {
+  if (settings.openai.apiKey !== null || settings.openai.baseUrl !== null) return;
+  const needing = agents.filter(({ model }) => {
+    const own = model === null ? undefined : models.get(model);
+    return own?.apiKeyEnv === undefined && own?.baseUrl === undefined;
+  });
+  const [first] = needing;
+  if (first === undefined) return;
+  throw new PawlError(
+    'config_invalid',
+    `OPENAI_API_KEY is not set, and agent "${first.name}" needs it for ${first.model}; set it, or OPENAI_BASE_URL to a server that takes no key`,
+  );
+}
+
+/** The models of the config at their providers. */
 export function createLlm(settings: Settings, config: Pick<LoadedConfig, 'models'> | null, log: Log): Llm {
   const { apiKey, baseUrl } = settings.openai;
   return createOpenAiLlm({
