@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { chmod, chown, lstat, mkdir, realpath, rmdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { PawlError } from '../core/errors.js';
 import { type Account, chooseAccount, runAs } from './account.js';
 
@@ -69,18 +70,27 @@ function outsidePath(project: string, account: Account): string {
 
 /** Makes the folder and checks it; takes it away again when it turns out unusable. Returns what is wrong with it. */
 async function makeHome(path: string, account: Account): Promise<string | undefined> {
-  let made = false;
   try {
     await mkdir(path, { mode: 0o700 });
-    made = true;
-    await chmod(path, 0o700);
-    if (account !== undefined) await chown(path, account.uid, account.gid);
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) return String(error);
+    const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST';
+    return isThere ? whyForeign(path, account) : String(error);
   }
+  await chmod(path, 0o700);
+  if (account !== undefined) await chown(path, account.uid, account.gid);
   const obstacle = await whyUnusable(path, account);
-  if (obstacle !== undefined && made) await rmdir(path).catch(() => {});
+  if (obstacle !== undefined) await rmdir(path).catch(() => {});
   return obstacle;
+}
+
+/** As whyUnusable, for a folder another starter may have made a moment ago and not yet handed to the account. */
+async function whyForeign(path: string, account: Account): Promise<string | undefined> {
+  const deadline = Date.now() + 500;
+  for (;;) {
+    const obstacle = await whyUnusable(path, account);
+    if (obstacle === undefined || account === undefined || Date.now() > deadline) return obstacle;
+    await delay(20);
+  }
 }
 
 /**
@@ -96,7 +106,7 @@ async function whyUnusable(path: string, account: Account): Promise<string | und
   const uid = account?.uid ?? process.getuid?.();
   if (found.uid !== uid) return `it belongs to uid ${found.uid}, not to ${uid}`;
   if ((found.mode & 0o777) !== 0o700) return `its mode is ${(found.mode & 0o777).toString(8)}, not 700`;
-  const probe = await runAs(account, '/bin/sh', ['-c', 'cd "$1" && : >.probe && rm .probe', 'sh', path]);
+  const probe = await runAs(account, '/bin/sh', ['-c', 'cd "$1" && : >.probe-$$ && rm .probe-$$', 'sh', path]);
   return probe.code === 0 ? undefined : `uid ${uid} cannot write there: ${probe.output.split('\n')[0]}`;
 }
 

@@ -1,26 +1,17 @@
-/**
- * The embedded Postgres of a project: attaches to the one that runs, else starts one. The story is startEmbedded; who
- * stops the server, and why nobody is cut off by it, stands at `stop`. Nothing else in Pawl knows this server is its own.
- */
-import { randomBytes } from 'node:crypto';
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { describeThrown, PawlError } from '../core/errors.js';
-import { runAs } from './account.js';
-import { birthOf, isAlive } from './alive.js';
 import { type Binaries, findBinaries } from './binaries.js';
 import { ensureCluster, readPassword } from './cluster.js';
 import { type Home, openHome } from './home.js';
 import { connect, findPostmaster, launch } from './postmaster.js';
+import { enter, hold, recordStarter, type Server, stopServer } from './presence.js';
 
 /** How long a live server may take to answer (it may be replaying its log), and how long a vanishing one is waited for. */
 const answerMs = 60_000;
 const retryMs = 20_000;
 const pauseMs = 50;
-/** Held shared by every user of the server for as long as it uses it; taken exclusively by whoever stops it. */
-const useLock = 0x7061776c;
 
 export interface EmbeddedOptions {
   /** The project's `.pawl` folder; made when missing. */
@@ -46,14 +37,6 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>;
 }
 
-interface Server {
-  pid: number;
-  port: number;
-  started: boolean;
-  /** The connection that shows others that this process uses the server. */
-  presence: pg.Client;
-}
-
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   const log = options.log ?? (() => {});
   const home = await openHome(options.dir, log);
@@ -63,15 +46,27 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     await ensureDatabase(home, server.port, name);
     return `postgres://pawl:${password}@127.0.0.1:${server.port}/${encodeURIComponent(name)}`;
   };
-  const url = await createDatabase('pawl');
-  hold(server.presence, false);
   let stopped: Promise<void> | undefined;
-  const stopOnce = (): Promise<void> => {
-    stopped ??= stop(home, server, log, options.native);
+  const stop = (): Promise<void> => {
+    stopped ??= stopServer(home, server, log, options.native);
     return stopped;
   };
-  const { pid, started } = server;
-  return { url, started, pid, dataDir: home.dataDir, home: home.path, createDatabase, stop: stopOnce };
+  try {
+    const url = await createDatabase('pawl');
+    hold(server.presence, false);
+    return {
+      url,
+      started: server.started,
+      pid: server.pid,
+      dataDir: home.dataDir,
+      home: home.path,
+      createDatabase,
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw unreachable(home, describeThrown(error), error);
+  }
 }
 
 /** Joins the server that runs; waits for one that is still starting. Undefined when none runs. */
@@ -86,18 +81,6 @@ async function attach(home: Home): Promise<Server | undefined> {
       if (Date.now() > deadline || isRefusal(error)) throw unreachable(home, describeThrown(error), error);
     }
     await delay(pauseMs);
-  }
-}
-
-/** Connects and takes the shared lock. A server that is being stopped never grants it: it cuts the connection instead. */
-async function enter(home: Home, port: number): Promise<pg.Client> {
-  const client = await connect(home, port, 'pawl:presence');
-  try {
-    await client.query('SELECT pg_advisory_lock_shared($1)', [useLock]);
-    return client;
-  } catch (error) {
-    await client.end().catch(() => {});
-    throw error;
   }
 }
 
@@ -149,79 +132,6 @@ async function ensureDatabase(home: Home, port: number, name: string): Promise<v
   } finally {
     await client.end();
   }
-}
-
-/**
- * The starter stops the server, and so does the last user of a server whose starter is gone or left it to others. Both give up their shared lock
- * and try for the exclusive one: it is refused while another process uses the server, and while it is held nobody can
- * join. Sessions that hold no lock (a worker given the URL, psql) are counted; closed ones may take a moment to vanish.
- */
-async function stop(home: Home, server: Server, log: (message: string) => void, native?: string): Promise<void> {
-  hold(server.presence, true);
-  let presence = server.presence;
-  try {
-    if (!server.started && (await starterLives(home))) return;
-    const lost = await presence.query('SELECT 1').then(
-      () => false,
-      () => true,
-    );
-    if (lost) presence = await connect(home, server.port, 'pawl:presence');
-    await presence.query('SELECT pg_advisory_unlock_shared($1)', [useLock]);
-    const locked = await presence.query<{ ok: boolean }>('SELECT pg_try_advisory_lock($1) AS ok', [useLock]);
-    const others = locked.rows[0]?.ok === true ? await countOthers(presence) : 1;
-    if (others > 0) {
-      await rm(join(home.path, 'starter'), { force: true }); // the last of them stops it
-      return log('the embedded database goes on running: others are connected to it');
-    }
-    const { pgCtl } = await findBinaries(home, native);
-    // Without -w: pg_ctl waits for the pid file, which the next starter may write before pg_ctl looks again.
-    const ended = await runAs(home.account, pgCtl, ['stop', '-D', home.dataDir, '-m', 'fast', '-W']);
-    if (ended.code !== 0 || !(await dies(server.pid))) log(`the embedded database did not stop: ${ended.output}`);
-  } catch (error) {
-    if (await isAlive(server.pid)) log(`the embedded database was left running: ${describeThrown(error)}`);
-  } finally {
-    await presence.end().catch(() => {});
-  }
-}
-
-async function dies(pid: number): Promise<boolean> {
-  const deadline = Date.now() + answerMs;
-  while (await isAlive(pid)) {
-    if (Date.now() > deadline) return false;
-    await delay(pauseMs / 5);
-  }
-  return true;
-}
-
-async function countOthers(client: pg.Client): Promise<number> {
-  const deadline = Date.now() + 1_000;
-  for (;;) {
-    const found = await client.query<{ n: number }>(
-      `SELECT count(*)::int AS n FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`,
-    );
-    const others = found.rows[0]?.n ?? 0;
-    if (others === 0 || Date.now() > deadline) return others;
-    await delay(pauseMs);
-  }
-}
-
-/** Notes who has to stop the server, in place of whoever started it before. */
-async function recordStarter(home: Home): Promise<void> {
-  const draft = join(home.path, `starter-${randomBytes(4).toString('hex')}`);
-  await writeFile(draft, `${process.pid} ${await birthOf(process.pid)}\n`, { flag: 'wx', mode: 0o600 });
-  await rename(draft, join(home.path, 'starter'));
-}
-
-async function starterLives(home: Home): Promise<boolean> {
-  const [pid, born] = (await readFile(join(home.path, 'starter'), 'utf8').catch(() => '')).trim().split(' ');
-  return pid !== undefined && (await isAlive(Number(pid))) && born === (await birthOf(Number(pid)));
-}
-
-/** Whether the presence connection keeps this process alive: only while it is spoken on. */
-function hold(client: pg.Client, on: boolean): void {
-  const socket = client as pg.Client & { ref(): void; unref(): void };
-  if (on) socket.ref();
-  else socket.unref();
 }
 
 /** The server answers, but not to us: waiting does not help. */
