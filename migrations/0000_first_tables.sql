@@ -70,6 +70,7 @@ CREATE TABLE "pawl"."runs" (
 	"agent" text NOT NULL,
 	"agent_version" text,
 	"model" text,
+	"language" text NOT NULL,
 	"llm_name" text NOT NULL,
 	"llm_timeout_ms" integer NOT NULL,
 	"llm_attempts" integer NOT NULL,

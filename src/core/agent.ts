@@ -5,13 +5,14 @@
  */
 import { readAnswer } from './answer.js';
 import { describeThrown, PawlError } from './errors.js';
+import { type Language, languages } from './language.js';
 import { Options } from './options.js';
 import { type Limits, onLimits } from './run.js';
 import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput } from './schema.js';
 import { canonicalJson, hash } from './storable.js';
 import { isTool, maxTimerMs, type Tool } from './tool.js';
 import type { AgentListing } from './view.js';
-import { type Language, languages, type Words, wordsOf } from './words.js';
+import { type Words, wordsOf } from './words.js';
 
 export interface AgentOptions {
   name: string;
@@ -65,6 +66,7 @@ export interface Agent {
   readonly model: string | null;
   readonly instructions: string;
   readonly tools: readonly Tool[];
+  readonly language: Language;
   readonly words: Words;
   readonly outputSchema: JsonSchema | null;
   readonly limits: Limits;
@@ -109,7 +111,8 @@ export function defineAgent(options: AgentOptions): Agent {
   check.notBuilt('toolCalling', (calling) => calling === 'native');
   for (const field of ['verify', 'loop', 'stopWhen']) check.notBuilt(field);
   const schema = outputSchemaOf(check);
-  const words = wordsOf(check.oneOf('language', languages, 'en'));
+  const language = check.oneOf('language', languages, 'en');
+  const words = wordsOf(language);
   const tools = toolsOf(check);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const definition = {
@@ -117,6 +120,7 @@ export function defineAgent(options: AgentOptions): Agent {
     name,
     instructions: check.text('instructions', 1_000_000),
     tools,
+    language,
     words,
     outputSchema: schema?.json ?? null,
     limits: limitsOf(check.nested('limits')),
@@ -158,6 +162,7 @@ function listingOf(agent: Agent): AgentListing {
     name: agent.name,
     version: agent.version,
     model: agent.model,
+    language: agent.language,
     limits: agent.limits,
     llmTimeoutMs: agent.llmTimeoutMs,
     llmAttempts: agent.retry.attempts,

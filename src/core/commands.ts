@@ -175,7 +175,7 @@ export function finishAtDeadline(draft: Draft): void {
   for (const step of draft.open()) {
     if (step.kind !== 'tool' || step.status === 'running') continue;
     // One answer may have woken the next call of a sequential tool: it is closed in its own turn of this loop.
-    const { text, tokens } = notExecuted('deadline');
+    const { text, tokens } = notExecuted(run, 'deadline');
     observe(draft, step, { text, tokens, full: null }, { code: 'not_executed', message: text });
   }
 }

@@ -6,6 +6,7 @@ import { guardLlmStep, roomForCalls } from './limits.js';
 import type { Outcome, PlannedCall, StorableText } from './outcome.js';
 import type { Reason, RunError, RunState } from './run.js';
 import { claimLimit, type DeadReason, type StepState } from './step.js';
+import { wordsOf } from './words.js';
 
 /** What becomes of one tool call of a reply. */
 export type Admission =
@@ -36,9 +37,10 @@ export type Decision =
   | { next: 'keep' }
   | { next: 'cancel' };
 
-/** What the model is told in the place of a call that a limit kept from running. */
-export function notExecuted(limit: Reason): { text: string; tokens: number } {
-  return { text: `not executed: the run reached its limit (${limit})`, tokens: 16 };
+/** What the model is told in the place of a call that a limit kept from running. Its tokens are an estimate. */
+export function notExecuted(run: RunState, limit: Reason): { text: string; tokens: number } {
+  const text = wordsOf(run.language).notExecuted(limit);
+  return { text, tokens: Math.ceil(text.length / 2) };
 }
 
 /** Objections to final answers before the run fails `invalid_output`. */
@@ -81,8 +83,8 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
     case 'unstorable': {
       const error = { code: 'unstorable', message: outcome.message };
       if (step.kind === 'llm') return { next: 'die', death: { reason: 'unstorable', error } };
-      const text = 'The result of this call could not be stored.';
-      return { next: 'observe', observation: { text, tokens: 12, full: null }, error };
+      const text = wordsOf(run.language).unstorable(step.name);
+      return { next: 'observe', observation: { text, tokens: Math.ceil(text.length / 2), full: null }, error };
     }
   }
 }
@@ -119,7 +121,7 @@ function admitCalls(
     if (call.fault !== null) return { call, as: 'not_executed', ...call.fault, counts: true };
     if (left === 0 && run.limits.onLimit === 'finish') {
       finishingAs ??= 'max_steps';
-      return { call, as: 'not_executed', ...notExecuted(finishingAs), counts: false };
+      return { call, as: 'not_executed', ...notExecuted(run, finishingAs), counts: false };
     }
     if (left === 0) return { call, as: 'suspended', on: 'limit', detail: 'max_steps' };
     left -= 1;

@@ -40,6 +40,12 @@ export interface Changes {
   isEmpty: boolean;
 }
 
+/** Why a `once` call dies whose fate nobody settled in time. */
+export const unknownOutcome: DeadReason = {
+  reason: 'unknown_outcome',
+  error: { code: 'unknown_outcome', message: 'the run ended before anyone said whether this call happened' },
+};
+
 /** Thrown by a rule that must see every open step of the run and was not given them; the store loads them and asks again. */
 export class NeedsOpenSteps extends Error {}
 
@@ -174,12 +180,13 @@ export class Draft {
    * `redispatch`: a new job is made now if it is due now, else by the sweep; otherwise the queue still holds its job.
    */
   makePending(step: StepState, { redispatch, dueAt = this.now }: { redispatch: boolean; dueAt?: Date }): void {
+    // Kept while it is suspended too: a pause makes nothing due sooner.
+    step.dueAt = dueAt;
     if (this.run.pauseAt !== null) return this.suspend(step, 'operator', 'paused');
     if (this.run.limits.onLimit === 'suspend' && isPastDeadline(this.run, this.now)) {
       return this.suspend(step, 'limit', 'deadline');
     }
     this.move(step, 'pending');
-    step.dueAt = dueAt;
     if (redispatch) {
       step.dispatch += 1;
       if (dueAt <= this.now) this.toDispatch.add(step.seq);
@@ -201,8 +208,11 @@ export class Draft {
     step.unknown = false;
   }
 
+  /** What held the step back stays on it: a redrive that revives the step has to hold it back again. */
   cancel(step: StepState): void {
+    const held = step.waitDetail;
     this.move(step, 'cancelled');
+    step.waitDetail = held;
   }
 
   /**
@@ -222,11 +232,11 @@ export class Draft {
     this.endRun('failed', death.reason, death.error);
   }
 
-  /** Archives the claim of an attempt that ends without completing its step, and takes it off the step. */
+  /** Archives an attempt that ends without completing its step, with its claim and what it spent, which leave the step. */
   archive(
     step: StepState,
     end: AttemptEnd,
-    more: Partial<Pick<AttemptRecord, 'recorded' | 'error' | 'usage' | 'retryInMs'>>,
+    more: Partial<Pick<AttemptRecord, 'recorded' | 'error' | 'retryInMs'>>,
   ): void {
     if (step.claim === null) return;
     this.attempts.push({
@@ -239,10 +249,11 @@ export class Draft {
       endedBy: end,
       recorded: more.recorded ?? false,
       error: more.error ?? null,
-      usage: more.usage ?? null,
+      usage: step.usage,
       retryInMs: more.retryInMs ?? null,
     });
     step.claim = null;
+    step.usage = null;
     this.changed.add(step.seq);
   }
 
@@ -254,13 +265,8 @@ export class Draft {
     }
     for (const step of this.open()) {
       if (step.status === 'running') continue;
-      if (step.unknown) {
-        this.move(step, 'dead');
-        step.error = {
-          code: 'unknown_outcome',
-          message: 'the run ended before anyone said whether this call happened',
-        };
-      } else this.cancel(step);
+      if (step.unknown) this.die(step, unknownOutcome, null);
+      else this.cancel(step);
     }
   }
 

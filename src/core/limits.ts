@@ -3,6 +3,7 @@
  * spends anything; planning asks how many of a turn's calls fit; the deadline rules are asked by both and by maintenance.
  */
 import type { Reason, RunState } from './run.js';
+import type { StepState } from './step.js';
 
 export type Guard =
   /** `lastBecause`: the limit that makes this call the last, without tools; null: it may call tools. */
@@ -24,6 +25,11 @@ export function isPastDeadline(run: RunState, now: Date): boolean {
   return at !== null && now >= at;
 }
 
+/** Under `finish` the tools of a run close when its deadline acts: a call that has not run is answered as not executed. */
+export function isClosed(run: RunState, step: StepState): boolean {
+  return run.finishingAs === 'deadline' && step.kind === 'tool' && !step.unknown;
+}
+
 /** The limit an LLM step about to run has reached, itself counted in `stepsUsed` already; null: none. */
 export function reachedLimit(run: RunState, now: Date): Reason | null {
   const { maxSteps, maxTurns, onLimit } = run.limits;
@@ -37,6 +43,9 @@ export function reachedLimit(run: RunState, now: Date): Reason | null {
 
 /** Judges an LLM step before it spends anything. */
 export function guardLlmStep(run: RunState, now: Date): Guard {
+  // Past the deadline itself there is no time left for a last call either.
+  const isOver = run.deadlineAt !== null && now >= run.deadlineAt && run.limits.onLimit === 'finish';
+  if (isOver) return { go: false, reason: 'deadline' };
   if (run.finishingAs !== null) return { go: true, lastBecause: run.finishingAs };
   const reached = reachedLimit(run, now);
   if (reached === null) return { go: true, lastBecause: null };

@@ -8,6 +8,7 @@ import { deadlineActsAt } from './limits.js';
 import { observe } from './record.js';
 import { isFinal } from './run.js';
 import { claimLimit, crashLimit, type StepState } from './step.js';
+import { wordsOf } from './words.js';
 
 /** Why a claim is dead: its worker is, its living worker no longer lists it, or its deadline is long past. */
 export type ClaimDeath = 'crash' | 'dropped' | 'overdue';
@@ -54,8 +55,13 @@ function countDeath(draft: Draft, step: StepState, death: ClaimDeath, error: { c
       step.failures += 1;
       if (step.failures < step.maxAttempts) break;
       if (step.kind === 'tool') {
-        const text = 'The call did not end within its time limit.';
-        observe(draft, step, { text, tokens: 12, full: null }, { code: 'timeout', message: text });
+        const text = wordsOf(draft.run.language).toolTimedOut(step.name, step.timeoutMs);
+        observe(
+          draft,
+          step,
+          { text, tokens: Math.ceil(text.length / 2), full: null },
+          { code: 'timeout', message: text },
+        );
         return;
       }
       return draft.die(step, { reason: draft.run.finishingAs ?? 'attempts_exhausted', error }, null);

@@ -2,6 +2,7 @@
  * A run: one execution of an agent, from input to output. Here stand its states, the reasons it can end for and what it
  * may spend. Who moves a run from one state to another: draft.ts (settling), record.ts, commands.ts, recover.ts.
  */
+import type { Language } from './language.js';
 
 /**
  * - `pending`: accepted, no step claimed yet.
@@ -97,6 +98,8 @@ export interface Ending {
 export interface RunState {
   id: string;
   agent: string;
+  /** Of Pawl's own words to the model. */
+  language: Language;
   tenant: string | null;
   threadId: string | null;
   /** Null until the first claim pins the run to the version its worker serves. */

@@ -1,6 +1,8 @@
 /**
  * What doors show of a run and its steps: the JSON of the documented surface. Built by reads, never fed back to a rule.
  */
+
+import type { Language } from './language.js';
 import type { Limits, Reason, RunError, RunStatus, Usage } from './run.js';
 import type { Effect, StepKind, StepStatus, WaitKind } from './step.js';
 
@@ -95,6 +97,7 @@ export interface AgentListing {
   name: string;
   version: string;
   model: string;
+  language: Language;
   limits: Limits;
   llmTimeoutMs: number;
   llmAttempts: number;

@@ -4,10 +4,8 @@
  * run, so that equal events read alike and the head of a prompt stays the same.
  */
 import type { Issue } from './issues.js';
+import type { Language } from './language.js';
 import type { Reason } from './run.js';
-
-export const languages = ['en', 'zh'] as const;
-export type Language = (typeof languages)[number];
 
 export interface Words {
   unknownTool(name: string, tools: readonly string[]): string;
@@ -24,6 +22,8 @@ export interface Words {
   unknownFate(name: string): string;
   /** An operator or the tool itself has said that a call of unknown fate failed. */
   resolvedFailed(name: string, message: string): string;
+  /** The tool's answer could not be stored. */
+  unstorable(name: string): string;
   emptyResult(): string;
   /** A call without a recorded result: only ever seen after a fault. */
   noResult(): string;
@@ -68,6 +68,7 @@ const english: Words = {
   unknownFate: (name) =>
     `It is not known whether ${name} took effect: it was interrupted, and it is never repeated on its own. Find out before you rely on either.`,
   resolvedFailed: (name, message) => `${name} did not succeed${message === '' ? '.' : `: ${message}`}`,
+  unstorable: (name) => `${name} ran, but its answer cannot be stored.`,
   emptyResult: () => '(done; the tool returned nothing)',
   noResult: () => '(no result was recorded for this call)',
   lastTurn: (reason) =>
@@ -104,6 +105,7 @@ const chinese: Words = {
   notExecuted: (reason) => `未执行:运行已达到${limitsInChinese[reason] ?? reason}`,
   unknownFate: (name) => `不清楚 ${name} 是否已经生效:它被中断了,而且不会自动重复执行。请先查明,再据此行事。`,
   resolvedFailed: (name, message) => `${name} 没有成功${message === '' ? '。' : `:${message}`}`,
+  unstorable: (name) => `${name} 已执行,但其结果无法保存。`,
   emptyResult: () => '(已完成,工具没有返回内容)',
   noResult: () => '(没有记录到这次调用的结果)',
   lastTurn: (reason) =>

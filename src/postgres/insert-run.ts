@@ -12,9 +12,9 @@ with a as (
   select listing from pawl.agents where name = $2 order by registered_at desc, version limit 1
 ), r as (
   insert into pawl.runs (
-    id, agent, model, llm_name, llm_timeout_ms, llm_attempts, status, deadline_at, max_steps, max_turns, deadline_ms, on_limit,
+    id, agent, model, language, llm_name, llm_timeout_ms, llm_attempts, status, deadline_at, max_steps, max_turns, deadline_ms, on_limit,
     next_seq, open_steps, suspended_steps, steps_used, last_event, input_is_text, input_hash, key, tenant, tags)
-  select $1, $2, $3, coalesce($3, listing->>'model'), (listing->>'llmTimeoutMs')::int, (listing->>'llmAttempts')::int, 'pending',
+  select $1, $2, $3, coalesce(listing->>'language', 'en'), coalesce($3, listing->>'model'), (listing->>'llmTimeoutMs')::int, (listing->>'llmAttempts')::int, 'pending',
     now() + coalesce($8::bigint, (listing#>>'{limits,deadlineMs}')::bigint) * interval '1 millisecond',
     coalesce($6::int, (listing#>>'{limits,maxSteps}')::int), coalesce($7::int, (listing#>>'{limits,maxTurns}')::int),
     coalesce($8::bigint, (listing#>>'{limits,deadlineMs}')::bigint), coalesce($9, listing#>>'{limits,onLimit}'),

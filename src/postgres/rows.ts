@@ -2,6 +2,8 @@
  * Rows and states: how the run and step rows of the tables read as the states of core, and back. Timestamps come as Dates
  * from the driver and as ISO text from JSON; both are read here.
  */
+
+import type { Language } from '../core/language.js';
 import type { Message, StoredMessage } from '../core/message.js';
 import type { OnLimit, Reason, RunState, RunStatus, Usage } from '../core/run.js';
 import type { AttemptEnd, AttemptRecord, Effect, StepKind, StepState, StepStatus, WaitKind } from '../core/step.js';
@@ -11,6 +13,7 @@ type Time = Date | string;
 export interface RunRow {
   id: string;
   agent: string;
+  language: string;
   tenant: string;
   thread_id: string | null;
   agent_version: string | null;
@@ -144,6 +147,7 @@ export function readRun(row: RunRow): RunState {
   return {
     id: row.id,
     agent: row.agent,
+    language: row.language as Language,
     tenant: row.tenant === '' ? null : row.tenant,
     threadId: row.thread_id,
     agentVersion: row.agent_version,

@@ -88,6 +88,7 @@ export const runs = pawl.table(
     agent: text('agent').notNull(),
     agentVersion: text('agent_version'),
     model: text('model'),
+    language: text('language').notNull(),
     llmName: text('llm_name').notNull(),
     llmTimeoutMs: integer('llm_timeout_ms').notNull(),
     llmAttempts: integer('llm_attempts').notNull(),

@@ -11,7 +11,7 @@ const columnsOf = (table: Table) => Object.values(getTableColumns(table)).map((c
 
 /** What acceptance or planning fixed about a row, and the claim's own column, are never changed by a rule. */
 const fixedOfRun = words(
-  'id agent model llm_timeout_ms llm_attempts on_limit input_is_text input_hash key tenant lane thread_id parent_id tags created_at started_at',
+  'id agent model language llm_timeout_ms llm_attempts on_limit input_is_text input_hash key tenant lane thread_id parent_id tags created_at started_at',
 );
 const fixedOfStep = words(
   'run_id seq kind turn_seq position call_id effect sequential call_hash idempotency_key input queued_at',

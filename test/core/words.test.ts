@@ -19,6 +19,7 @@ function everything(words: Words): Record<keyof Words, string> {
     notExecuted: words.notExecuted('max_steps'),
     unknownFate: words.unknownFate('search'),
     resolvedFailed: words.resolvedFailed('search', 'no'),
+    unstorable: words.unstorable('search'),
     emptyResult: words.emptyResult(),
     noResult: words.noResult(),
     lastTurn: words.lastTurn('deadline'),
