@@ -1,0 +1,77 @@
+/** `pawl agents list` and `pawl tools list`: what workers have registered in the database. */
+import type { Command } from 'commander';
+import type { AgentListing, ToolListing } from '../core/view.js';
+import type { Cli } from './cli.js';
+import { formatAge, formatMs } from './format.js';
+import { type Column, type Format, outputOption, printList, table } from './output.js';
+import { clip, oneLine } from './width.js';
+import { withRuns } from './world.js';
+
+const none = (what: string) => `no worker has registered ${what} yet; start one with pawl dev or pawl worker`;
+
+export function addAgents(program: Command, cli: Cli): void {
+  const agents = program.command('agents').description('the agents that workers have registered');
+  const columns: Column[] = [
+    ...[
+      { title: 'NAME' },
+      { title: 'MODEL' },
+      { title: 'TOOLS', stretches: true },
+      { title: 'LIMITS' },
+      { title: 'VERSION' },
+    ],
+    { title: 'REGISTERED', align: 'right' },
+  ];
+  agents
+    .command('list')
+    .description('agents, with their models, tools and limits')
+    .addOption(outputOption())
+    .action(async ({ output }: { output: Format }) => {
+      const { terminal, now } = cli.world;
+      const data = await withRuns(cli.world, ({ runs }) => runs.agents());
+      const row = (agent: AgentListing): string[] => [
+        ...[
+          agent.name,
+          clip(oneLine(agent.model), 32),
+          clip(agent.tools.map(({ name }) => name).join(', '), 60),
+          limitsText(agent),
+        ],
+        ...[agent.version, agent.registeredAt === null ? '' : `${formatAge(agent.registeredAt, now())} ago`],
+      ];
+      const draw = (items: readonly AgentListing[]) => table(terminal, columns, items.map(row));
+      printList(terminal, output, { data, idOf: ({ name }) => name, table: draw, none: none('an agent') });
+    });
+}
+
+function limitsText({ limits }: AgentListing): string {
+  const deadline = limits.deadlineMs === null ? '' : `, ${formatMs(limits.deadlineMs)}`;
+  return `${limits.maxSteps} steps, ${limits.maxTurns} turns${deadline}, then ${limits.onLimit}`;
+}
+
+export function addTools(program: Command, cli: Cli): Command {
+  const tools = program.command('tools').description('the tools of those agents');
+  const columns: Column[] = [
+    { title: 'NAME' },
+    { title: 'EFFECT' },
+    { title: 'AGENTS' },
+    { title: 'DESCRIPTION', stretches: true },
+  ];
+  tools
+    .command('list')
+    .description('tools, with what a repeated call would do')
+    .addOption(outputOption())
+    .action(async ({ output }: { output: Format }) => {
+      const { terminal } = cli.world;
+      const data = await withRuns(cli.world, ({ runs }) => runs.tools());
+      const row = (tool: ToolListing): string[] => [
+        ...[
+          tool.name,
+          tool.effectDeclared ? tool.effect : `${tool.effect} (by default)`,
+          clip(tool.agents.join(', '), 40),
+        ],
+        clip(oneLine(tool.description), 100),
+      ];
+      const draw = (items: readonly ToolListing[]) => table(terminal, columns, items.map(row));
+      printList(terminal, output, { data, idOf: ({ name }) => name, table: draw, none: none('a tool') });
+    });
+  return tools;
+}

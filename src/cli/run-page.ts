@@ -1,0 +1,135 @@
+/**
+ * A run as one page for people: what it is, where it stands, what it waits for and what to do about it, what it spent, its
+ * steps in short, and its output.
+ */
+import type { RunView, StepView } from '../core/view.js';
+import { commandsAfter, explainWait, wordsOfReason } from './explain.js';
+import { countOf, formatAge, formatCost, formatMs, formatSpan, formatTime, formatTokens } from './format.js';
+import { jsonText } from './output.js';
+import { stepLine } from './step-line.js';
+import type { Colour, Terminal } from './terminal.js';
+import { harmless, oneLine, padEnd } from './width.js';
+
+/** Steps shown in full; of longer runs the first and the last. */
+const shownSteps = 20;
+const shownInputChars = 600;
+
+export function runPage(terminal: Terminal, run: RunView, steps: readonly StepView[], now: Date): string {
+  const { paintOut: paint } = terminal;
+  const wait =
+    run.status === 'suspended' && run.waitingFor !== null
+      ? explainWait(run, run.waitingFor, stepOf(steps, run.waitingFor.step))
+      : null;
+  const facts: [string, string][] = [
+    ['run', paint('bold', run.id)],
+    ['agent', run.agentVersion === null ? run.agent : `${run.agent} ${paint('dim', `version ${run.agentVersion}`)}`],
+    [
+      'status',
+      paint(statusColour(run), run.status) +
+        (run.reason === null ? '' : ` (${run.reason}): ${wordsOfReason(run.reason)}`),
+    ],
+  ];
+  if (wait !== null) facts.push(['waits', oneLine(wait.what)]);
+  if (run.error !== null) facts.push(['error', paint('red', `${run.error.code}: ${oneLine(run.error.message)}`)]);
+  facts.push(['made', `${formatTime(run.createdAt)} (${formatAge(run.createdAt, now)} ago)`]);
+  if (run.startedAt !== null)
+    facts.push(['took', formatSpan(run.startedAt, run.finishedAt, now) + (run.finishedAt === null ? ' so far' : '')]);
+  facts.push(['used', usageText(run)], ['limits', limitsText(run)]);
+  for (const [name, value] of [
+    ['key', run.key],
+    ['tenant', run.tenant],
+    ['tags', tagsText(run.tags)],
+  ] as const) {
+    if (value !== null && value !== '') facts.push([name, oneLine(value)]);
+  }
+  const sections = [facts.map(([name, value]) => `${paint('dim', padEnd(name, 7))} ${value}`).join('\n')];
+  const commands = wait?.commands ?? commandsAfter(run);
+  if (commands.length > 0) sections.push(titled(terminal, 'what you can do', commands.join('\n')));
+  sections.push(titled(terminal, 'input', cutText(textOf(run.input))));
+  if (steps.length > 0) sections.push(titled(terminal, 'steps', stepsText(terminal, run, steps, now)));
+  if (run.output !== null) sections.push(titled(terminal, 'output', harmless(outputText(run.output))));
+  return sections.join('\n\n');
+}
+
+function titled(terminal: Terminal, title: string, text: string): string {
+  return `${terminal.paintOut('bold', title)}\n${text.replace(/^(?=.)/gm, '  ')}`;
+}
+
+function stepOf(steps: readonly StepView[], seq: number): StepView | undefined {
+  return steps.find((step) => step.seq === seq);
+}
+
+function stepsText(terminal: Terminal, run: RunView, steps: readonly StepView[], now: Date): string {
+  const line = (step: StepView) =>
+    stepLine(step, terminal.paintOut, { now }) + (step.status === 'completed' ? '' : `  ${stateOf(step)}`);
+  if (steps.length <= shownSteps) return steps.map(line).join('\n');
+  const head = steps.slice(0, 5).map(line);
+  const tail = steps.slice(5 - shownSteps).map(line);
+  return [...head, `  … ${countOf(steps.length - shownSteps, 'more step')}: pawl runs steps ${run.id}`, ...tail].join(
+    '\n',
+  );
+}
+
+function stateOf(step: StepView): string {
+  return step.waitingFor === null ? step.status : `waits: ${step.waitingFor}`;
+}
+
+export function statusColour(run: Pick<RunView, 'status'>): Colour {
+  switch (run.status) {
+    case 'completed':
+      return 'green';
+    case 'failed':
+      return 'red';
+    case 'suspended':
+      return 'yellow';
+    case 'cancelled':
+      return 'dim';
+    case 'pending':
+    case 'running':
+      return 'cyan';
+  }
+}
+
+/** What a run spent, on one line. */
+export function totals(run: RunView, now: Date): string {
+  const took = run.startedAt === null ? '' : formatSpan(run.startedAt, run.finishedAt, now);
+  return [took, usageText(run)].filter((part) => part !== '').join(' · ');
+}
+
+function usageText(run: RunView): string {
+  const { usage } = run;
+  const cached = usage.cachedInputTokens === 0 ? '' : ` (${usage.cachedInputTokens.toLocaleString('en-US')} cached)`;
+  const tokens = formatTokens(usage);
+  const parts = [
+    countOf(run.steps, 'step'),
+    countOf(run.turns, 'turn'),
+    tokens === '' ? '' : `tokens ${tokens}${cached}`,
+    formatCost(usage),
+  ];
+  return parts.filter((part) => part !== '').join(' · ') + (usage.estimated ? ' (partly an estimate)' : '');
+}
+
+function limitsText({ limits }: RunView): string {
+  const deadline = limits.deadlineMs === null ? 'no deadline' : `deadline ${formatMs(limits.deadlineMs)}`;
+  return `${countOf(limits.maxSteps, 'step')} · ${countOf(limits.maxTurns, 'turn')} · ${deadline} · then ${limits.onLimit}`;
+}
+
+function tagsText(tags: Record<string, string>): string {
+  return Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+}
+
+/** A value as people read it: text as it is, anything else as JSON. */
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+export function outputText(value: unknown): string {
+  return typeof value === 'string' ? value : jsonText(value);
+}
+
+function cutText(text: string): string {
+  const shown = harmless(text.slice(0, shownInputChars)).trimEnd();
+  return text.length > shownInputChars ? `${shown} … (${countOf(text.length, 'character')})` : shown;
+}

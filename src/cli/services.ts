@@ -1,0 +1,51 @@
+/**
+ * The real services behind the commands. The only file here that knows settings, the log and the composition root; each is
+ * loaded when it is first needed.
+ */
+import type { Settings } from '../config.js';
+import { PawlError } from '../core/errors.js';
+import type { Terminal } from './terminal.js';
+import type { Services } from './world.js';
+
+export function realServices(terminal: Terminal): Services {
+  let read: Settings | null = null;
+
+  /** Read once; a name that looks like a setting and is none is told to whoever set it. */
+  async function settings(): Promise<Settings> {
+    if (read !== null) return read;
+    const { loadSettings } = await import('../config.js');
+    const { settings, warnings } = loadSettings();
+    for (const warning of warnings) terminal.say(terminal.paintErr('yellow', `warning: ${warning}`));
+    read = settings;
+    return settings;
+  }
+
+  return {
+    async open(log, options) {
+      const read = await settings();
+      const { openApp } = await import('../setup.js');
+      return openApp(read, log, options);
+    },
+    async migrate(log) {
+      const read = await settings();
+      const { migrateDatabase } = await import('../setup.js');
+      return migrateDatabase(read, log);
+    },
+    async startWorker(role) {
+      const read = await settings();
+      const [{ runWorker }, { createLog }] = await Promise.all([import('../setup.js'), import('../log.js')]);
+      const { logLevel: level, logDir: dir, secrets } = read;
+      const log = createLog({ level, dir, secrets, readable: terminal.hearsMessages, colour: terminal.paintsMessages });
+      const worker = await runWorker(read, role, log);
+      log.info({ role, agents: worker.agents, queue: worker.queueKind }, 'worker ready');
+      return worker;
+    },
+    runDemo() {
+      throw new PawlError('not_built', 'pawl demo is not built in this version');
+    },
+    async showsStacks() {
+      const read = await settings().catch(() => null);
+      return read?.logLevel === 'debug';
+    },
+  };
+}
