@@ -152,6 +152,7 @@ describe('an agent as registered', () => {
       name: 'analyst',
       version: agent.version,
       model: 'gpt-4o-mini',
+      language: 'en',
       limits: { maxSteps: 60, maxTurns: 25, deadlineMs: null, onLimit: 'finish' },
       llmTimeoutMs: 120_000,
       llmAttempts: 4,
