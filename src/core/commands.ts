@@ -2,12 +2,11 @@
  * Commands: what a person or another service asks of a run. Each works on a draft of the run with its open steps, under
  * the run's lock, and throws a PawlError `conflict` when the run is in no state for it.
  */
-import { notExecuted } from './decide.js';
 import type { Draft } from './draft.js';
 import { PawlError } from './errors.js';
-import { isPastDeadline } from './limits.js';
+import { isClosed, isPastDeadline } from './limits.js';
 import type { StorableText } from './outcome.js';
-import { observe } from './record.js';
+import { closeCall, observe, readmit } from './record.js';
 import { isFinal, type Limits, type RunState } from './run.js';
 import type { StepState } from './step.js';
 
@@ -42,6 +41,7 @@ export function resumeRun(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' 
   const { run } = draft;
   if (isFinal(run.status))
     throw new PawlError('conflict', `run ${run.id} is ${run.status}; only a redrive or a rerun goes on from there`);
+  if (run.endingAs !== null) throw new PawlError('conflict', `run ${run.id} is ending; it cannot be resumed`);
   raiseLimits(draft, raised);
   const wasPaused = run.pauseAt !== null;
   if (wasPaused) {
@@ -51,9 +51,9 @@ export function resumeRun(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' 
   }
   const held = draft.open().filter((step) => step.status === 'suspended');
   const onLimit = held.filter((step) => step.waitingFor === 'limit');
-  const released = onLimit.filter((step) => !isHeldByLimit(run, step, draft.now));
+  const released = liftedFrom(onLimit, run, draft.now);
   if (onLimit.length > 0 && released.length === 0 && !wasPaused) {
-    const limit = onLimit[0]?.waitDetail ?? 'limit';
+    const limit = limitOf(onLimit[0]);
     throw new PawlError(
       'conflict',
       `run ${run.id} waits at its limit ${limit}: resume it with a higher one (${flagFor(limit)})`,
@@ -65,39 +65,52 @@ export function resumeRun(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' 
     const why = waits == null ? 'it is not suspended' : `it waits for ${waits} (step ${held[0]?.seq})`;
     throw new PawlError('conflict', `run ${run.id} cannot be resumed: ${why}`);
   }
-  // Of the calls beyond a step limit only as many run as the new limit has room for.
-  const beyond = Math.max(0, run.stepsUsed - run.limits.maxSteps);
-  for (const step of [...paused, ...released.slice(0, released.length - beyond)])
-    draft.makePending(step, { redispatch: true });
+  for (const step of [...paused, ...released]) readmit(draft, step);
 }
 
 function raiseLimits(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' | 'maxTurns' | 'deadlineMs'>>): void {
   const { run } = draft;
   const limits = { ...run.limits };
-  if (raised.maxSteps !== undefined) limits.maxSteps = raised.maxSteps;
-  if (raised.maxTurns !== undefined) limits.maxTurns = raised.maxTurns;
+  for (const name of ['maxSteps', 'maxTurns'] as const) {
+    const value = raised[name];
+    if (value === undefined) continue;
+    if (!(value > limits[name])) {
+      const wanted = `${name} of run ${run.id} is ${limits[name]}`;
+      throw new PawlError('conflict', `${wanted}: resume it with a higher one, not ${value}`);
+    }
+    limits[name] = value;
+  }
   if (raised.deadlineMs != null) {
     limits.deadlineMs = raised.deadlineMs;
     run.deadlineAt = new Date(draft.now.getTime() + raised.deadlineMs);
   }
-  if (Object.keys(raised).length === 0) return;
+  const given = Object.entries(raised).filter(([, value]) => value != null);
+  if (given.length === 0) return;
   run.limits = limits;
   draft.touch();
-  draft.event('run.limits_changed', null, { ...raised });
+  draft.event('run.limits_changed', null, Object.fromEntries(given));
 }
 
-function isHeldByLimit(run: RunState, step: StepState, now: Date): boolean {
-  switch (step.waitDetail) {
-    case 'deadline':
-      return isPastDeadline(run, now);
-    case 'max_turns':
-      return run.turnsUsed >= run.limits.maxTurns;
-    case 'max_steps':
-      // At least one of the steps beyond the limit fits when fewer are beyond it than wait.
-      return run.stepsUsed - run.limits.maxSteps >= run.suspendedSteps;
-    default:
-      return false;
-  }
+/** The steps that wait at a limit and need not any more. Of those beyond `maxSteps`, the last ones, the rest waits on. */
+function liftedFrom(onLimit: readonly StepState[], run: RunState, now: Date): StepState[] {
+  const beyond = Math.max(0, run.stepsUsed - run.limits.maxSteps);
+  const bySteps = onLimit.filter((step) => limitOf(step) === 'max_steps');
+  const stillBeyond = bySteps.slice(Math.max(0, bySteps.length - beyond));
+  return onLimit.filter((step) => {
+    switch (limitOf(step)) {
+      case 'deadline':
+        return !isPastDeadline(run, now);
+      case 'max_turns':
+        return run.turnsUsed < run.limits.maxTurns;
+      default:
+        return !stillBeyond.includes(step);
+    }
+  });
+}
+
+/** The limit a step waits at: the first word of the detail, before what else would hold it back. */
+function limitOf(step: StepState | undefined): string {
+  return step?.waitDetail?.split(' ')[0] ?? 'limit';
 }
 
 function flagFor(limit: string): string {
@@ -119,7 +132,8 @@ export function resolveStep(draft: Draft, seq: number, resolution: Resolution): 
   if (resolution.as === 'rerun') {
     if (step.unknown) draft.event('step.did_not_happen', seq);
     step.unknown = false;
-    draft.makePending(step, { redispatch: true });
+    step.waitDetail = null;
+    readmit(draft, step);
     return;
   }
   const error =
@@ -160,7 +174,9 @@ function revive(draft: Draft, step: StepState): void {
   step.suspect = false;
   step.error = null;
   step.shownAttempts = null;
-  draft.makePending(step, { redispatch: true });
+  // A call beyond the step limit was held back before the run failed, and still is.
+  if (step.kind === 'tool' && limitOf(step) === 'max_steps') draft.suspend(step, 'limit', step.waitDetail);
+  else readmit(draft, step);
 }
 
 /**
@@ -173,9 +189,7 @@ export function finishAtDeadline(draft: Draft): void {
   draft.touch();
   draft.event('run.limit_reached', null, { reason: 'deadline' });
   for (const step of draft.open()) {
-    if (step.kind !== 'tool' || step.status === 'running') continue;
-    // One answer may have woken the next call of a sequential tool: it is closed in its own turn of this loop.
-    const { text, tokens } = notExecuted(run, 'deadline');
-    observe(draft, step, { text, tokens, full: null }, { code: 'not_executed', message: text });
+    // Closing a call of a sequential tool closes the one that waited for it. A fate not known is still to be settled.
+    if (isClosed(run, step) && (step.status === 'pending' || step.status === 'suspended')) closeCall(draft, step);
   }
 }

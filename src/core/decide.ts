@@ -2,7 +2,7 @@
  * Decide: what comes next, given a run, the step that ran and what it produced. Pure and total: every outcome of every
  * step has its decision here. record.ts carries the decision out; nothing here changes anything.
  */
-import { guardLlmStep, roomForCalls } from './limits.js';
+import { guardLlmStep, isClosed, roomForCalls } from './limits.js';
 import type { Outcome, PlannedCall, StorableText } from './outcome.js';
 import type { Reason, RunError, RunState } from './run.js';
 import { claimLimit, type DeadReason, type StepState } from './step.js';
@@ -47,7 +47,7 @@ export function notExecuted(run: RunState, limit: Reason): { text: string; token
 export const objectionLimit = 3;
 
 export function decide(run: RunState, step: StepState, outcome: Outcome, now: Date): Decision {
-  if (run.endingAs !== null) return decideInEndingRun(step, outcome);
+  if (run.endingAs !== null) return decideInEndingRun(run, step, outcome);
   switch (outcome.kind) {
     case 'reply':
       return decideReply(run, outcome);
@@ -56,21 +56,17 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
     case 'tool_value':
       return { next: 'observe', observation: outcome.value, error: null };
     case 'tool_failure': {
+      // Nobody could be asked about a call that may have happened: that is no answer to the question.
+      if (step.unknown) return { next: 'ask_operator' };
       const error = { code: outcome.code, message: outcome.observation.text };
-      const triesLeft = step.failures + 1 < step.maxAttempts;
+      const triesLeft = step.failures + 1 < step.maxAttempts && !isClosed(run, step);
       if (outcome.retry && triesLeft) return { next: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
       return { next: 'observe', observation: outcome.observation, error };
     }
     case 'tool_unknown':
       return { next: 'mark_unknown', error: { code: outcome.code, message: outcome.message }, until: 'now' };
-    case 'unknown_settled': {
-      if (outcome.observation === null) return { next: 'ask_operator' };
-      const error = {
-        code: 'unknown_outcome',
-        message: 'the fate of this call was not known; onUnknown answered for it',
-      };
-      return { next: 'observe', observation: outcome.observation, error };
-    }
+    case 'unknown_settled':
+      return settleUnknown(outcome);
     case 'limit': {
       const guard = guardLlmStep(run, now);
       if (guard.go) return { next: 'run_again' };
@@ -80,13 +76,22 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
     }
     case 'aborted':
       return decideAborted(run, step, outcome);
-    case 'unstorable': {
-      const error = { code: 'unstorable', message: outcome.message };
-      if (step.kind === 'llm') return { next: 'die', death: { reason: 'unstorable', error } };
-      const text = wordsOf(run.language).unstorable(step.name);
-      return { next: 'observe', observation: { text, tokens: Math.ceil(text.length / 2), full: null }, error };
-    }
+    case 'unstorable':
+      return decideUnstorable(run, step, outcome);
   }
+}
+
+function settleUnknown({ observation }: Extract<Outcome, { kind: 'unknown_settled' }>): Decision {
+  if (observation === null) return { next: 'ask_operator' };
+  const message = 'the fate of this call was not known; onUnknown answered for it';
+  return { next: 'observe', observation, error: { code: 'unknown_outcome', message } };
+}
+
+function decideUnstorable(run: RunState, step: StepState, outcome: Extract<Outcome, { kind: 'unstorable' }>): Decision {
+  const error = { code: 'unstorable', message: outcome.message };
+  if (step.kind === 'llm') return { next: 'die', death: { reason: 'unstorable', error } };
+  const text = wordsOf(run.language).unstorable(step.name);
+  return { next: 'observe', observation: { text, tokens: Math.ceil(text.length / 2), full: null }, error };
 }
 
 function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>): Decision {
@@ -100,10 +105,10 @@ function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>):
       error: { code: 'invalid_output', message: reply.objection.text },
     };
   }
-  const executable = reply.calls.filter((call) => call.fault === null);
-  const room = run.finishingAs === null ? roomForCalls(run, executable.length) : 0;
-  if (room < executable.length && run.limits.onLimit === 'fail') {
-    const message = `the model asked for ${executable.length} tool calls where ${room} more steps were allowed`;
+  const executable = reply.calls.filter((call) => call.fault === null).length;
+  const room = run.finishingAs === null ? roomForCalls(run, reply.calls.length) : 0;
+  if (room < executable && run.limits.onLimit === 'fail') {
+    const message = `the model asked for ${executable} tool calls where ${room} more steps were allowed`;
     return { next: 'fail_run', reason: 'max_steps', error: { code: 'max_steps', message } };
   }
   return { next: 'call_tools', ...admitCalls(run, reply.calls, room) };
@@ -115,17 +120,25 @@ function admitCalls(
   room: number,
 ): { calls: Admission[]; finishingAs: Reason | null } {
   let left = room;
+  // Calls that cannot be executed count in the room that the others leave.
+  let leftForFaults = room - calls.filter((call) => call.fault === null).length;
   let finishingAs = run.finishingAs;
   const sequentialBefore = new Set<string>();
   const admitted = calls.map((call): Admission => {
-    if (call.fault !== null) return { call, as: 'not_executed', ...call.fault, counts: true };
+    if (call.fault !== null) {
+      leftForFaults -= 1;
+      return { call, as: 'not_executed', ...call.fault, counts: leftForFaults >= 0 };
+    }
     if (left === 0 && run.limits.onLimit === 'finish') {
       finishingAs ??= 'max_steps';
       return { call, as: 'not_executed', ...notExecuted(run, finishingAs), counts: false };
     }
-    if (left === 0) return { call, as: 'suspended', on: 'limit', detail: 'max_steps' };
-    left -= 1;
     const identical = call.identicalTo === null ? null : `identical:${call.identicalTo}`;
+    if (left === 0) {
+      const detail = identical === null ? 'max_steps' : `max_steps ${identical}`;
+      return { call, as: 'suspended', on: 'limit', detail };
+    }
+    left -= 1;
     if (call.sequential && sequentialBefore.has(call.name))
       return { call, as: 'suspended', on: 'step', detail: identical };
     if (call.sequential) sequentialBefore.add(call.name);
@@ -156,7 +169,7 @@ function decideAborted(run: RunState, step: StepState, outcome: Extract<Outcome,
   const error = { code: 'aborted', message: `the call was cut short (${outcome.cause})` };
   if (step.effect === 'once' && !step.unknown && outcome.started)
     return { next: 'mark_unknown', error, until: 'deadline' };
-  if (outcome.cause === 'ending' && run.finishingAs !== null && step.kind === 'tool') {
+  if (isClosed(run, step)) {
     return { next: 'observe', observation: outcome.observation, error };
   }
   if (step.claims + 1 >= claimLimit) {
@@ -166,7 +179,7 @@ function decideAborted(run: RunState, step: StepState, outcome: Extract<Outcome,
   return { next: 'hand_back' };
 }
 
-function decideInEndingRun(step: StepState, outcome: Outcome): Decision {
+function decideInEndingRun(run: RunState, step: StepState, outcome: Outcome): Decision {
   switch (outcome.kind) {
     case 'reply':
     case 'tool_value':
@@ -174,10 +187,9 @@ function decideInEndingRun(step: StepState, outcome: Outcome): Decision {
     case 'tool_unknown':
       return { next: 'mark_unknown', error: { code: outcome.code, message: outcome.message }, until: 'now' };
     case 'unknown_settled':
-      return outcome.observation === null
-        ? { next: 'ask_operator' }
-        : { next: 'observe', observation: outcome.observation, error: null };
+      return settleUnknown(outcome);
     case 'tool_failure':
+      if (step.unknown) return { next: 'ask_operator' };
       if (step.effect !== 'once') return { next: 'cancel' };
       return {
         next: 'observe',
@@ -190,9 +202,11 @@ function decideInEndingRun(step: StepState, outcome: Outcome): Decision {
         ? { next: 'mark_unknown', error, until: 'deadline' }
         : { next: 'cancel' };
     }
+    case 'unstorable':
+      // A tool has acted; its step must not come back by a redrive as one that has not.
+      return step.kind === 'tool' ? decideUnstorable(run, step, outcome) : { next: 'cancel' };
     case 'llm_failure':
     case 'limit':
-    case 'unstorable':
       return { next: 'cancel' };
   }
 }

@@ -3,10 +3,12 @@
  * here too, from the rows as they are now, so a command that came while the call was under way is never overlooked and
  * nothing has to be performed again. A repeated record finds its receipt and answers as the first did.
  */
-import { type Admission, type Decision, decide } from './decide.js';
-import type { Draft } from './draft.js';
+import { type Admission, type Decision, decide, notExecuted } from './decide.js';
+import { type Draft, unknownOutcome } from './draft.js';
+import { isClosed } from './limits.js';
 import { callIdOf, type ToolCall } from './message.js';
 import type { Outcome, StorableText } from './outcome.js';
+import { noUsage, type Usage } from './run.js';
 import type { StepState } from './step.js';
 import { idempotencyKey } from './storable.js';
 
@@ -29,20 +31,20 @@ export interface RecordRequest {
 export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   const step = draft.step(request.seq);
   if (step === undefined) return { recorded: false };
-  if (step.claim?.token !== request.token) return answerFromReceipt(draft);
+  if (step.claim?.token !== request.token) return answerFromReceipt(draft, step);
   if (step.status !== 'running') return answerFromStep(step);
   const { outcome } = request;
-  if ('usage' in outcome) {
-    step.usage = outcome.usage;
-    draft.charge(outcome.usage);
-  } else if (outcome.kind === 'llm_failure' && outcome.failure.usage !== null) draft.charge(outcome.failure.usage);
+  step.usage = usageOf(step, outcome);
+  if (step.usage !== null) draft.charge(step.usage);
   const decision = decide(draft.run, step, outcome, draft.now);
   return carryOut(draft, step, decision, request);
 }
 
-function answerFromReceipt(draft: Draft): Recorded {
+function answerFromReceipt(draft: Draft, step: StepState): Recorded {
   const receipt = draft.receipt;
   if (receipt === null || !receipt.recorded) return { recorded: false };
+  // The attempt of an unknown call is archived and the step dies by the same record, when its run is ending.
+  if (receipt.endedBy === 'unknown' && step.status === 'dead') return answerFromStep(step);
   if (receipt.endedBy === 'failure' && receipt.retryInMs !== null) {
     return { recorded: true, ended: 'retry', inMs: receipt.retryInMs, message: receipt.error?.code ?? 'failure' };
   }
@@ -80,7 +82,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       if (decision.windowFrom !== null) draft.run.windowFrom = decision.windowFrom;
       step.failures += 1;
       step.suspect = false;
-      draft.archive(step, 'failure', { recorded: true, error, retryInMs: inMs, usage: usageOf(outcome) });
+      draft.archive(step, 'failure', { recorded: true, error, retryInMs: inMs });
       draft.event('step.retry', step.seq, { attempt: step.attempt, inMs, error });
       draft.makePending(step, { redispatch: false, dueAt: new Date(draft.now.getTime() + inMs) });
       if (step.waitingFor !== null) return { recorded: true, ended: 'suspended' };
@@ -128,8 +130,13 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
   }
 }
 
-function usageOf(outcome: Outcome) {
-  return outcome.kind === 'llm_failure' ? outcome.failure.usage : null;
+/** What is known of a call that was lost on its way: that it may have cost something. */
+export const lostUsage: Usage = { ...noUsage, estimated: true };
+
+function usageOf(step: StepState, outcome: Outcome): Usage | null {
+  if (outcome.kind === 'reply') return outcome.usage;
+  if (outcome.kind === 'llm_failure') return outcome.failure.usage;
+  return outcome.kind === 'aborted' && outcome.started && step.kind === 'llm' ? lostUsage : null;
 }
 
 /** Writes the reply's message and completes the LLM step. */
@@ -217,10 +224,32 @@ export function observe(
 
 function wakeSuccessor(draft: Draft, step: StepState): void {
   const next = draft.open().find((other) => other.waitingFor === 'step' && other.name === step.name);
-  if (next === undefined) return;
-  // An identical `once` call waits for an operator all the same, once its turn has come.
-  if (next.waitDetail !== null) draft.suspend(next, 'operator', next.waitDetail);
-  else draft.makePending(next, { redispatch: true });
+  if (next !== undefined) readmit(draft, next);
+}
+
+/**
+ * Lets a step go on that was held back, or that comes back: it may run when it is due, unless its tools are closed, its turn
+ * among the calls of a sequential tool has not come, or it is identical to a `once` call that an operator must rule on.
+ */
+export function readmit(draft: Draft, step: StepState): void {
+  if (isClosed(draft.run, step)) return closeCall(draft, step);
+  const identical = /identical:\d+/.exec(step.waitDetail ?? '')?.[0] ?? null;
+  if (step.sequential && hasCallBefore(draft, step)) return draft.suspend(step, 'step', identical);
+  if (identical !== null) return draft.suspend(step, 'operator', identical);
+  const dueAt = new Date(Math.max(step.dueAt.getTime(), draft.now.getTime()));
+  draft.makePending(step, { redispatch: true, dueAt });
+}
+
+function hasCallBefore(draft: Draft, step: StepState): boolean {
+  return draft
+    .open()
+    .some((other) => other.turnSeq === step.turnSeq && other.name === step.name && other.seq < step.seq);
+}
+
+/** Answers a call that will not run any more because the run has reached its deadline. */
+export function closeCall(draft: Draft, step: StepState): void {
+  const { text, tokens } = notExecuted(draft.run, 'deadline');
+  observe(draft, step, { text, tokens, full: null }, { code: 'not_executed', message: text });
 }
 
 function markUnknown(
@@ -239,9 +268,8 @@ function markUnknown(
 }
 
 /** In an ending run nobody will settle a call's fate: the step is dead until a redrive brings it back as unknown. */
-function dieUnknown(draft: Draft, step: StepState, attemptsMade: number | null): Recorded {
+export function dieUnknown(draft: Draft, step: StepState, attemptsMade: number | null): Recorded {
   step.unknown = true;
-  const error = { code: 'unknown_outcome', message: 'the run ended before anyone said whether this call happened' };
-  draft.die(step, { reason: 'unknown_outcome', error }, attemptsMade);
-  return { recorded: true, ended: 'dead', message: error.code };
+  draft.die(step, unknownOutcome, attemptsMade);
+  return { recorded: true, ended: 'dead', message: unknownOutcome.error.code };
 }

@@ -4,8 +4,8 @@
  */
 import { finishAtDeadline, redriveRun } from './commands.js';
 import type { Draft } from './draft.js';
-import { deadlineActsAt } from './limits.js';
-import { observe } from './record.js';
+import { deadlineActsAt, isClosed } from './limits.js';
+import { closeCall, dieUnknown, lostUsage, observe } from './record.js';
 import { isFinal } from './run.js';
 import { claimLimit, crashLimit, type StepState } from './step.js';
 import { wordsOf } from './words.js';
@@ -20,12 +20,16 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
   const { deadlineAt, workerId } = step.claim;
   const error = { code: death, message: describeDeath(death, workerId) };
   const once = step.effect === 'once' && !step.unknown;
+  if (step.kind === 'llm') {
+    step.usage = lostUsage;
+    draft.charge(lostUsage);
+  }
   draft.archive(step, once ? 'unknown' : death === 'crash' ? 'crash' : death === 'dropped' ? 'claim' : 'failure', {
     error,
   });
   draft.event('step.rescued', seq, { cause: death, attempt: step.attempt, worker: workerId });
   if (draft.run.endingAs !== null) {
-    if (once || step.unknown) dieUnknown(draft, step);
+    if (once || step.unknown) dieUnknown(draft, step, null);
     else draft.cancel(step);
     return true;
   }
@@ -41,7 +45,9 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
 }
 
 function countDeath(draft: Draft, step: StepState, death: ClaimDeath, error: { code: string; message: string }): void {
-  switch (death) {
+  if (isClosed(draft.run, step)) return closeCall(draft, step);
+  // A question about a call's fate that took too long is asked again; it is no try of the call, and no answer.
+  switch (death === 'overdue' && step.unknown ? 'dropped' : death) {
     case 'crash':
       if (step.suspect) step.crashes += 1;
       step.suspect = true;
@@ -78,12 +84,6 @@ function describeDeath(death: ClaimDeath, workerId: string): string {
     case 'overdue':
       return `worker ${workerId} held this step past its deadline`;
   }
-}
-
-function dieUnknown(draft: Draft, step: StepState): void {
-  step.unknown = true;
-  const error = { code: 'unknown_outcome', message: 'the run ended before anyone said whether this call happened' };
-  draft.die(step, { reason: 'unknown_outcome', error }, null);
 }
 
 /** Puts a step off that this worker does not serve: 1 s, doubling to 60 s; with no live worker able, until one registers. */
@@ -125,10 +125,7 @@ export function meetDeadline(draft: Draft): void {
     for (const step of draft.open()) if (step.status === 'pending') draft.suspend(step, 'limit', 'deadline');
     return;
   }
-  // A call whose fate only an operator knows cannot be closed as not executed: the run fails and says so.
-  const mayFinish =
-    run.limits.onLimit === 'finish' && now < run.deadlineAt && !draft.open().some((step) => step.unknown);
-  if (mayFinish) {
+  if (run.limits.onLimit === 'finish' && now < run.deadlineAt) {
     if (run.finishingAs !== 'deadline') finishAtDeadline(draft);
     return;
   }
