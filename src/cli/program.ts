@@ -86,7 +86,7 @@ function usageMessage(terminal: Terminal, text: string): string {
 
 /** Help that was asked for is a success; help that stands in for a missing command is a usage error like the others. */
 function exitOfCommander(error: CommanderError): number {
-  return error.code === 'commander.helpDisplayed' || error.code === 'commander.version' ? exits.ok : exits.usage;
+  return error.exitCode === 0 ? exits.ok : exits.usage;
 }
 
 async function sayError(world: World, error: unknown): Promise<void> {

@@ -3,7 +3,6 @@
  * loaded when it is first needed.
  */
 import type { Settings } from '../config.js';
-import { PawlError } from '../core/errors.js';
 import type { Terminal } from './terminal.js';
 import type { Services } from './world.js';
 
@@ -40,8 +39,10 @@ export function realServices(terminal: Terminal): Services {
       log.info({ role, agents: worker.agents, queue: worker.queueKind }, 'worker ready');
       return worker;
     },
-    runDemo() {
-      throw new PawlError('not_built', 'pawl demo is not built in this version');
+    async runDemo({ csv }, interrupt) {
+      const read = await settings();
+      const [{ runDemo }, { pawlDir }] = await Promise.all([import('../demo/run-demo.js'), import('../setup.js')]);
+      return runDemo({ settings: read, pawlDir: pawlDir(read), csv, terminal, interrupt });
     },
     async showsStacks() {
       const read = await settings().catch(() => null);

@@ -1,0 +1,169 @@
+/** Commands that go on until they are told to end, and those that look at what is registered. */
+import { describe, expect, it } from 'vitest';
+import { PawlError } from '../../../src/core/errors.js';
+import type { AgentListing, ToolListing } from '../../../src/core/view.js';
+import { makeTerminal, pawl } from './fake-world.js';
+
+function aWorker() {
+  const stops: string[] = [];
+  let end = () => {};
+  const stopped = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const stop = async (): Promise<void> => {
+    stops.push('stop');
+    end();
+  };
+  return { stops, worker: { agents: ['analyst'], queueKind: 'postgres' as const, stop, stopped } };
+}
+
+describe('a worker', () => {
+  it('is started in its role and stopped in good order, with status 0', async () => {
+    const { stops, worker } = aWorker();
+    const interrupt = new AbortController();
+    const roles: string[] = [];
+    const startWorker = async (role: string) => {
+      roles.push(role);
+      setImmediate(() => interrupt.abort());
+      return worker;
+    };
+    const ran = await pawl(['worker', '--role', 'steps'], { services: { startWorker }, interrupt: interrupt.signal });
+    expect(ran).toMatchObject({ exit: 0, out: '' });
+    expect({ roles, stops }).toEqual({ roles: ['steps'], stops: ['stop'] });
+  });
+
+  it('that cannot start says why', async () => {
+    const startWorker = async (): Promise<never> => {
+      throw new PawlError('config_invalid', 'two agents are named a; rename one');
+    };
+    expect(await pawl(['worker'], { services: { startWorker } })).toMatchObject({
+      exit: 2,
+      err: 'error: two agents are named a; rename one\n',
+    });
+  });
+
+  it('that ends by a fault ends the command with it', async () => {
+    const stopped = Promise.reject(new PawlError('queue_unreachable', 'Redis does not answer'));
+    const startWorker = async () => ({ ...aWorker().worker, stopped });
+    expect((await pawl(['worker'], { services: { startWorker } })).exit).toBe(8);
+  });
+});
+
+describe('dev', () => {
+  it('migrates, says what it has and what it has not, and closes everything at the end', async () => {
+    const { stops, worker } = aWorker();
+    const interrupt = new AbortController();
+    const startWorker = async () => {
+      setImmediate(() => interrupt.abort());
+      return worker;
+    };
+    const ran = await pawl(['dev'], { services: { startWorker }, interrupt: interrupt.signal });
+    expect(ran).toMatchObject({ exit: 0, out: '', leftOpen: 0 });
+    expect(ran.err).toContain('not built in this version');
+    expect(ran.err).toContain('pawl run analyst');
+    expect(stops).toEqual(['stop']);
+  });
+
+  it('closes the database when the worker cannot start', async () => {
+    const startWorker = async (): Promise<never> => {
+      throw new PawlError('config_invalid', 'there is no pawl.config.ts');
+    };
+    expect(await pawl(['dev'], { services: { startWorker } })).toMatchObject({ exit: 2, leftOpen: 0 });
+  });
+});
+
+it('migrate names what it applied', async () => {
+  const migrate = async () => ({ applied: ['0000_first_tables'] });
+  expect((await pawl(['migrate'], { services: { migrate } })).out).toBe('applied 0000_first_tables\n');
+  expect((await pawl(['migrate', '-o', 'id'], { services: { migrate } })).out).toBe('0000_first_tables\n');
+  expect(await pawl(['migrate'])).toMatchObject({
+    exit: 0,
+    out: '',
+    err: 'nothing to do: the database is up to date\n',
+  });
+});
+
+it('demo ends with the status of its own checks', async () => {
+  const given: unknown[] = [];
+  const runDemo = async (options: { csv?: string }) => {
+    given.push(options);
+    return 1;
+  };
+  expect((await pawl(['demo', '--csv', 'sales.csv'], { services: { runDemo } })).exit).toBe(1);
+  expect(given).toEqual([{ csv: 'sales.csv' }]);
+});
+
+describe('what is registered', () => {
+  const tool: ToolListing = {
+    name: 'charge',
+    description: 'Charges\na card',
+    effect: 'once',
+    effectDeclared: true,
+    agents: ['billing'],
+  };
+  const agent = {
+    name: 'billing',
+    version: 'abc',
+    model: 'gpt-4o-mini',
+    limits: { maxSteps: 60, maxTurns: 25, deadlineMs: 3_600_000, onLimit: 'finish' },
+    tools: [tool],
+    registeredAt: '2026-03-01T11:58:00.000Z',
+  } as unknown as AgentListing;
+
+  it('is listed in every form', async () => {
+    const runs = {
+      agents: async () => [agent],
+      tools: async () => [tool, { ...tool, name: 'look', effect: 'none' as const, effectDeclared: false }],
+    };
+    const agents = await pawl(['agents', 'list'], { runs });
+    expect(agents.out).toMatch(
+      /\nbilling +gpt-4o-mini +charge +60 steps, 25 turns, 1h00m, then finish +abc +2m ago\n$/,
+    );
+    expect(JSON.parse((await pawl(['agents', 'list', '-o', 'json'], { runs })).out)).toEqual({
+      data: [agent],
+      page: { next: null },
+    });
+    const tools = await pawl(['tools', 'list'], { runs });
+    expect(tools.out).toMatch(/\nlook +none \(by default\) +billing +Charges a card\n$/);
+    expect((await pawl(['tools', 'list', '-o', 'id'], { runs })).out).toBe('charge\nlook\n');
+  });
+
+  it('is nothing before a worker ran', async () => {
+    const ran = await pawl(['agents', 'list'], { runs: { agents: async () => [] } });
+    expect(ran).toMatchObject({
+      exit: 0,
+      out: '',
+      err: 'no worker has registered an agent yet; start one with pawl dev or pawl worker\n',
+    });
+  });
+});
+
+describe('the terminal', () => {
+  it('has no colour and no spinner in a pipe, nor where none is wanted', () => {
+    for (const options of [{ isTTY: false }, { isTTY: true, colours: false }]) {
+      const { terminal, stderr } = makeTerminal(options);
+      terminal.status(() => 'working');
+      terminal.say(terminal.paintErr('red', 'failed'));
+      terminal.status(null);
+      expect(stderr.text).toBe('failed\n');
+    }
+  });
+
+  it('draws what is under way on one line and takes it away before any other', () => {
+    const { terminal, stderr } = makeTerminal({ isTTY: true, colours: true, columns: 20 });
+    terminal.status(() => '正在执行一个很长很长的步骤');
+    terminal.say('done');
+    terminal.status(null);
+    expect(stderr.text.endsWith('正在执行一个很长…\r\x1b[2Kdone\n')).toBe(true);
+  });
+
+  it('goes quiet when its reader is gone', async () => {
+    const { terminal, stdout } = makeTerminal();
+    stdout.destroy(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+    await new Promise((resolve) => setImmediate(resolve));
+    terminal.out('nobody hears this');
+    await terminal.flush();
+    expect(terminal.gone.aborted).toBe(true);
+    expect(stdout.text).toBe('');
+  });
+});
