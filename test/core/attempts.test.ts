@@ -108,8 +108,7 @@ describe('a crash', () => {
       expect(scenario.step(1)).toMatchObject({ status: 'pending', suspect: true, crashes, failures: 0 });
       expect(scenario.dispatches).toEqual([{ queue: 'llm', runId: 'run_1', seq: 1, dispatch: 2 + crashes }]);
     }
-    scenario.claim(1);
-    scenario.release(1, 'crash');
+    scenario.lose(1, 'crash');
     expect(scenario.step(1)).toMatchObject({ status: 'dead', crashes: crashLimit, shownAttempts: null });
     expect(scenario.run).toMatchObject({ status: 'failed', reason: 'crash_loop' });
     // Its death is dispatched, so that the queue's failed set shows it.
@@ -121,8 +120,7 @@ describe('a crash', () => {
     ['a failure', llmFails(), 'pending'],
   ] as const)('is forgiven by %s', (_, outcome, status) => {
     const scenario = new Scenario();
-    scenario.claim(1);
-    scenario.release(1, 'crash');
+    scenario.lose(1, 'crash');
     scenario.perform(1, outcome);
     expect(scenario.step(1)).toMatchObject({ status, suspect: false });
   });
@@ -140,8 +138,7 @@ describe('a crash', () => {
       }
     }
     expect(scenario.statuses).toEqual(['completed', 'pending', 'completed']);
-    scenario.claim(2);
-    scenario.release(2, 'crash');
+    scenario.lose(2, 'crash');
     expect(scenario.run).toMatchObject({ status: 'failed', reason: 'crash_loop' });
   });
 
@@ -166,8 +163,7 @@ describe('a claim that came to nothing', () => {
 
   it('dropped by its living worker counts the same', () => {
     const scenario = new Scenario();
-    scenario.claim(1);
-    scenario.release(1, 'dropped');
+    scenario.lose(1, 'dropped');
     expect(scenario.step(1)).toMatchObject({ status: 'pending', claims: 1, failures: 0, crashes: 0, suspect: false });
   });
 
@@ -175,8 +171,7 @@ describe('a claim that came to nothing', () => {
     const scenario = new Scenario();
     const lose = () => {
       if (how === 'handed back') return void scenario.perform(1, aborted('shutdown'));
-      scenario.claim(1);
-      scenario.release(1, 'dropped');
+      scenario.lose(1, 'dropped');
     };
     for (let claims = 1; claims < claimLimit; claims++) lose();
     expect(scenario.run.status).toBe('running');
@@ -188,8 +183,7 @@ describe('a claim that came to nothing', () => {
   it('past its deadline counts as a failure: an LLM step dies of the last', () => {
     const scenario = new Scenario({ llmAttempts: 2 });
     for (const status of ['pending', 'dead']) {
-      scenario.claim(1);
-      scenario.release(1, 'overdue');
+      scenario.lose(1, 'overdue');
       expect(scenario.step(1).status).toBe(status);
     }
     expect(scenario.run).toMatchObject({ status: 'failed', reason: 'attempts_exhausted' });
@@ -197,8 +191,7 @@ describe('a claim that came to nothing', () => {
 
   it('past its deadline counts as a failure: of a tool the model hears after the last', () => {
     const scenario = afterAsking([call('look', { maxAttempts: 1 })]);
-    scenario.claim(2);
-    scenario.release(2, 'overdue');
+    scenario.lose(2, 'overdue');
     expect(scenario.step(2)).toMatchObject({ status: 'completed', error: { code: 'timeout' } });
     expect(scenario.statuses).toEqual(['completed', 'completed', 'pending']);
   });
@@ -206,8 +199,7 @@ describe('a claim that came to nothing', () => {
   it('is taken away once: a release of another token changes nothing', () => {
     const scenario = new Scenario();
     expect(scenario.release(1, 'crash')).toBe(false);
-    const token = scenario.claim(1);
-    scenario.release(1, 'dropped');
+    const token = scenario.lose(1, 'dropped');
     scenario.claim(1);
     expect(scenario.step(1).claim?.token).not.toBe(token);
     expect(scenario.step(1)).toMatchObject({ status: 'running', claims: 1 });
@@ -233,8 +225,7 @@ describe('an outcome that will not store', () => {
 describe('the record of an attempt', () => {
   it('that lost its claim changes nothing', () => {
     const scenario = new Scenario();
-    const late = scenario.claim(1);
-    scenario.release(1, 'crash');
+    const late = scenario.lose(1, 'crash');
     const before = structuredClone(scenario.rows);
     expect(scenario.record(1, late, says('too late'))).toEqual({ recorded: false });
     expect(scenario.rows).toEqual(before);

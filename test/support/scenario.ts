@@ -126,6 +126,18 @@ export class Scenario {
     return this.change((draft) => releaseClaim(draft, seq, token, death), { seqs: [seq] });
   }
 
+  /** Claims a step and loses the claim; answers its token. */
+  lose(seq: number, death: ClaimDeath): string {
+    const token = this.claim(seq);
+    this.release(seq, death);
+    return token;
+  }
+
+  /** Crashes a step until it is dead. */
+  kill(seq: number): void {
+    while (this.step(seq).status !== 'dead') this.lose(seq, 'crash');
+  }
+
   check(): void {
     const { run, messages, attempts, events } = this.rows;
     const eventIds = events.map((event) => event.id);
