@@ -89,6 +89,7 @@ CREATE TABLE "pawl"."runs" (
 	"deadline_ms" bigint,
 	"on_limit" text NOT NULL,
 	"rev" integer DEFAULT 0 NOT NULL,
+	"writes" integer DEFAULT 0 NOT NULL,
 	"next_seq" integer NOT NULL,
 	"open_steps" integer NOT NULL,
 	"suspended_steps" integer NOT NULL,

@@ -57,6 +57,13 @@ export type ClaimAnswer =
   | { claimed: true; run: RunState; step: StepState; messages: StoredMessage[]; now: Date }
   | { claimed: false; refusal: Refusal };
 
+/** The state a claim returned, and the database's time now, reckoned from the claim's. */
+export interface KnownState {
+  run: RunState;
+  step: StepState;
+  now: Date;
+}
+
 /** Which steps of a run a rule needs to see: the named ones, every open one, or also the dead and cancelled ones that a redrive revives. */
 export type StepScope = { seqs: readonly number[] } | 'open' | 'revivable';
 
@@ -66,13 +73,14 @@ export interface Store {
   /**
    * Locks the run, lets the rule work on a draft of it and of the steps in scope, and writes what the rule changed in one
    * transaction. Null when there is no such run. What the rule throws undoes everything. `receipt`: a claim token whose
-   * archived attempt, if any, the draft brings along.
+   * archived attempt, if any, the draft brings along. `known`: the state as a claim returned it, for a store that can do
+   * without locking and loading first where nothing has changed since.
    */
   change<T>(
     runId: string,
     scope: StepScope,
     rule: (draft: Draft) => T,
-    options?: { receipt?: string },
+    options?: { receipt?: string; known?: KnownState },
   ): Promise<{ value: T; dispatches: Dispatch[] } | null>;
   /** Accepts a run with its first step, or returns the one its key already names. */
   createRun(run: NewRun): Promise<{ id: string; created: boolean; dispatches: Dispatch[] }>;

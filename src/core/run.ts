@@ -120,6 +120,8 @@ export interface RunState {
   llmAttempts: number;
   /** Moved by each command, so that a state kept in memory can be told from a changed one. */
   rev: number;
+  /** Counts the writes of rules to the run and its steps: a state kept in memory holds as long as this stands. */
+  writes: number;
   /** The seq the next planned step gets; the seqs of a run are 1..n without a gap. */
   nextSeq: number;
   openSteps: number;

@@ -10,6 +10,8 @@ export class Call {
   private readonly controller = new AbortController();
   private step: StepState | null = null;
   cause: AbortCause | null = null;
+  /** When the claim was answered, by the monotonic clock. */
+  claimedAtMs = 0;
 
   /** `claimSentAtMs`: when the claim was sent, by the monotonic clock: the call's deadline counts from there. */
   constructor(

@@ -97,7 +97,15 @@ export class Post {
   }
 
   claimed(token: string): void {
-    this.calls.get(token)?.heart?.claimed(token);
+    const call = this.calls.get(token);
+    if (call === undefined) return;
+    call.claimedAtMs = this.parts.clock.monotonicMs();
+    call.heart?.claimed(token);
+  }
+
+  /** The database's time, reckoned from what it said with the claim; behind it by the time that answer took. */
+  databaseTime(call: Call, claim: Claimed): Date {
+    return new Date(claim.now.getTime() + this.parts.clock.monotonicMs() - call.claimedAtMs);
   }
 
   closeCall(token: string): void {

@@ -7,6 +7,7 @@ import { PawlError } from '../core/errors.js';
 import type { Outcome } from '../core/outcome.js';
 import { type Recorded, recordOutcome } from '../core/record.js';
 import type { ClaimAnswer, Delivery, DeliveryEnd } from '../ports.js';
+import type { Call } from './calls.js';
 import type { Claimed } from './gaps.js';
 import { performLlm } from './perform-llm.js';
 import { performTool } from './perform-tool.js';
@@ -25,7 +26,7 @@ export async function runStep(post: Post, delivery: Delivery): Promise<DeliveryE
     await post.reached('after_claim', delivery, claim);
     const outcome = await perform(post, claim, call);
     await post.reached('after_call', delivery, claim);
-    const record = await decideAndRecord(post, delivery, claim, token, outcome);
+    const record = await decideAndRecord(post, delivery, claim, call, outcome);
     await post.reached('after_record', delivery, claim);
     await post.dispatch(record.dispatches);
     await post.reached('after_dispatch', delivery, claim);
@@ -55,7 +56,7 @@ async function claimAndLoad(post: Post, delivery: Delivery, token: string): Prom
   }, 'stopping' as const);
 }
 
-async function perform(post: Post, claim: Claimed, call: ReturnType<Post['openCall']>): Promise<Outcome> {
+async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome> {
   const agent = post.agents.get(claim.run.agent);
   if (agent === undefined)
     throw new PawlError('internal', `claimed a step of ${claim.run.agent}, which is not served here`);
@@ -67,14 +68,16 @@ async function perform(post: Post, claim: Claimed, call: ReturnType<Post['openCa
 }
 
 /** Repeats the record with its token until it is answered; an outcome that the database refuses is recorded as that. */
-async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, token: string, outcome: Outcome) {
+async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, call: Call, outcome: Outcome) {
   const { run, step } = claim;
+  const { token } = call;
   const lettingGo = { value: { recorded: false } as Recorded, dispatches: [] };
   const changed = await post.whileReachable(async () => {
     const request = { seq: step.seq, token, attemptsMade: delivery.attemptsMade };
     const record = (what: Outcome) =>
       post.store.change(run.id, { seqs: [step.seq] }, (draft) => recordOutcome(draft, { ...request, outcome: what }), {
         receipt: token,
+        known: { run, step, now: post.databaseTime(call, claim) },
       });
     try {
       return await record(outcome);

@@ -36,6 +36,7 @@ export interface RunRow {
   deadline_ms: string | number | null;
   on_limit: string;
   rev: number;
+  writes: number;
   next_seq: number;
   open_steps: number;
   suspended_steps: number;
@@ -176,6 +177,7 @@ export function readRun(row: RunRow): RunState {
       onLimit: row.on_limit as OnLimit,
     },
     rev: row.rev,
+    writes: row.writes,
     nextSeq: row.next_seq,
     openSteps: row.open_steps,
     suspendedSteps: row.suspended_steps,
@@ -220,6 +222,7 @@ export function writeRun(run: RunState) {
     max_turns: run.limits.maxTurns,
     deadline_ms: run.limits.deadlineMs,
     rev: run.rev,
+    writes: run.writes + 1,
     next_seq: run.nextSeq,
     open_steps: run.openSteps,
     suspended_steps: run.suspendedSteps,

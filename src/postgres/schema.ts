@@ -107,6 +107,7 @@ export const runs = pawl.table(
     deadlineMs: bigint('deadline_ms', { mode: 'number' }),
     onLimit: text('on_limit').notNull(),
     rev: integer('rev').notNull().default(0),
+    writes: integer('writes').notNull().default(0),
     nextSeq: integer('next_seq').notNull(),
     openSteps: integer('open_steps').notNull(),
     suspendedSteps: integer('suspended_steps').notNull(),

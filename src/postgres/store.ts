@@ -8,7 +8,7 @@ import { Draft, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
 import type { AttemptRecord } from '../core/step.js';
 import type { NewRun } from '../core/view.js';
-import type { StepScope, Store } from '../ports.js';
+import type { KnownState, StepScope, Store } from '../ports.js';
 import { claimStep } from './claim.js';
 import { insertRun } from './insert-run.js';
 import { asPawlError, classifyFault, inTransaction } from './pool.js';
@@ -19,7 +19,11 @@ export function createStore(pool: pg.Pool): Store {
   return {
     claim: (request) => answering(() => claimStep(pool, request)),
     change: (runId, scope, rule, options) =>
-      answering(() => changeRun(pool, runId, scope, rule, options?.receipt ?? null)),
+      answering(async () => {
+        const { known = null, receipt = null } = options ?? {};
+        const changed = known === null ? null : await changeKnown(pool, known, rule);
+        return changed ?? changeRun(pool, runId, scope, rule, receipt);
+      }),
     createRun: (run) => answering(() => createRun(pool, run)),
     noteLate: (token, note) =>
       answering(async () => {
@@ -54,6 +58,24 @@ async function answering<T>(work: () => Promise<T>): Promise<T> {
       throw asPawlError(error);
     }
   }
+}
+
+/**
+ * The change in one statement, without a lock held while the rule works: made from the state that the claim returned, and
+ * written if no rule has written to the run since. Null when one has, or when the rule needs to see more.
+ */
+async function changeKnown<T>(pool: pg.Pool, known: KnownState, rule: (draft: Draft) => T) {
+  const draft = new Draft({ run: known.run, steps: [known.step], now: known.now });
+  let value: T;
+  try {
+    value = settled(draft, rule);
+  } catch (error) {
+    if (error instanceof NeedsOpenSteps) return null;
+    throw error;
+  }
+  const changes = draft.changes();
+  const written = await pool.query(writeChanges(changes, draft.now));
+  return written.rowCount === 1 ? { value, dispatches: changes.dispatches } : null;
 }
 
 async function changeRun<T>(

@@ -28,29 +28,38 @@ function words(text: string): string[] {
 
 const list = (columns: readonly string[], prefix = '') => columns.map((column) => `${prefix}${column}`).join(', ');
 
+/**
+ * The guard locks the run and finds that no rule has written since the state the draft was made of: then that state is
+ * still the run's, the claim included, since whatever takes a claim away is a rule. Every part depends on the guard.
+ */
 const writeSql = `
-with run_moved as (
+with guard as materialized (
+  select id as guarded from pawl.runs where id = $2 and writes = $9 for no key update
+), run_moved as (
   update pawl.runs set (${list(runColumns)}) =
     (select ${list(runColumns)} from json_populate_record(null::pawl.runs, $1::json))
-  where id = $2
+  where id in (select guarded from guard)
+  returning id
 ), planned as (
   insert into pawl.steps (${list(stepColumns)})
-  select ${list(stepColumns)} from json_populate_recordset(null::pawl.steps, $3::json)
+  select ${list(stepColumns)} from guard, json_populate_recordset(null::pawl.steps, $3::json)
 ), moved as (
   update pawl.steps s set (${list(movedColumns)}) = row(${list(movedColumns, 'n.')})
-  from json_populate_recordset(null::pawl.steps, $4::json) n where s.run_id = $2 and s.seq = n.seq
+  from guard, json_populate_recordset(null::pawl.steps, $4::json) n where s.run_id = guard.guarded and s.seq = n.seq
 ), said as (
   insert into pawl.messages (run_id, seq, pos, tokens, body)
-  select $2, seq, pos, tokens, body from json_populate_recordset(null::pawl.messages, $5::json)
+  select $2, seq, pos, tokens, body from guard, json_populate_recordset(null::pawl.messages, $5::json)
 ), archived as (
   insert into pawl.attempts (${list(attemptColumns)})
-  select ${list(attemptColumns)} from json_populate_recordset(null::pawl.attempts, $6::json)
+  select ${list(attemptColumns)} from guard, json_populate_recordset(null::pawl.attempts, $6::json)
 ), kept as (
   insert into pawl.outputs (run_id, seq, body)
-  select $2, seq, body from json_populate_recordset(null::pawl.outputs, $7::json)
+  select $2, seq, body from guard, json_populate_recordset(null::pawl.outputs, $7::json)
+), told as (
+  insert into pawl.events (run_id, id, type, seq, at, data)
+select $2, id, type, seq, at, data from guard, json_populate_recordset(null::pawl.events, $8::json)
 )
-insert into pawl.events (run_id, id, type, seq, at, data)
-select $2, id, type, seq, at, data from json_populate_recordset(null::pawl.events, $8::json)`;
+select guarded from guard`;
 
 /** The prepared statement that writes the changes; `now` dates its events. */
 export function writeChanges(changes: Changes, now: Date) {
@@ -80,6 +89,7 @@ export function writeChanges(changes: Changes, now: Date) {
       JSON.stringify(changes.attempts.map((attempt) => writeAttempt(runId, attempt))),
       JSON.stringify(changes.outputs),
       JSON.stringify(events),
+      changes.run.writes,
     ],
   };
 }
