@@ -103,7 +103,8 @@ export class Sweep {
     const [ours, theirs] = await Promise.all([watch.queueEpoch(), queue.readEpoch()]);
     const forgotten = theirs !== String(ours);
     if (await watch.raiseQueueEpoch(ours)) await queue.writeEpoch(String(ours + 1));
-    if (forgotten) log.warn({}, 'the queue is not as it was left: everything due is looked for now');
+    // A deployment that never wrote one has nothing to miss.
+    if (forgotten && ours > 0) log.warn({}, 'the queue is not as it was left: everything due is looked for now');
     return forgotten;
   }
 }
