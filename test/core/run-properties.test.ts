@@ -92,17 +92,42 @@ class Player {
   /** Every record ever sent, with its answer: a network may repeat any of them. */
   readonly sent: { seq: number; token: string; outcome: Outcome }[] = [];
 
+  /** The `once` calls that were started and may have happened. */
+  readonly mayHaveRun = new Set<number>();
+
   constructor({ llmAttempts, delayMs, ...limits }: Start) {
     this.scenario = new Scenario({ limits, llmAttempts, delayMs });
   }
 
   play(move: Move): void {
+    const { scenario } = this;
+    const before = isFinal(scenario.run.status) ? structuredClone({ ...scenario.run, writes: 0 }) : null;
     try {
       this.act(move);
     } catch (error) {
       if (!(error instanceof PawlError && error.code === 'conflict')) throw error;
-      this.scenario.check();
+      scenario.check();
     }
+    if (before !== null && scenario.run.status === before.status) {
+      expect({ ...scenario.run, writes: 0 }, 'I2: a final run does not change').toEqual(before);
+    }
+    this.checkLimits();
+  }
+
+  /** I10. Under `suspend` the calls beyond the limit are steps already, but none of them has run. */
+  private checkLimits(): void {
+    const { limits, stepsUsed } = this.scenario.run;
+    const started = this.scenario.steps.filter((step) => step.attempt > 0).length;
+    const most = { finish: stepsUsed, fail: stepsUsed - 1, suspend: started - 1 }[limits.onLimit];
+    expect(most, `I10: ${limits.onLimit} at ${limits.maxSteps} steps`).toBeLessThanOrEqual(limits.maxSteps);
+  }
+
+  /** I6: a `once` call starts only if it has not run, or an operator said that it did not happen. */
+  private noteStart(seq: number): void {
+    const step = this.scenario.step(seq);
+    if (step.effect !== 'once' || step.unknown) return;
+    expect(this.mayHaveRun.has(seq), `I6: step ${seq} starts once`).toBe(false);
+    this.mayHaveRun.add(seq);
   }
 
   private act({ kind, pick, what, calls }: Move): void {
@@ -114,7 +139,7 @@ class Player {
     switch (kind) {
       case 'claim': {
         const step = among('pending');
-        if (step !== undefined) scenario.tryClaim(step.seq);
+        if (step !== undefined && 'token' in scenario.tryClaim(step.seq)) this.noteStart(step.seq);
         return;
       }
       case 'record': {
@@ -122,6 +147,7 @@ class Player {
         if (step?.claim == null) return;
         const outcome = this.outcomeOf(step, what, calls);
         this.sent.push({ seq: step.seq, token: step.claim.token, outcome });
+        if (outcome.kind === 'aborted' && !outcome.started && !step.unknown) this.mayHaveRun.delete(step.seq);
         scenario.record(step.seq, step.claim.token, outcome, what % 3);
         return;
       }
@@ -161,7 +187,9 @@ class Player {
         return scenario.change(cancelRun);
       case 'resolve': {
         const step = among('suspended');
-        if (step !== undefined) scenario.change((draft) => resolveStep(draft, step.seq, resolution(what)));
+        if (step === undefined) return;
+        scenario.change((draft) => resolveStep(draft, step.seq, resolution(what)));
+        if (resolution(what).as === 'rerun') this.mayHaveRun.delete(step.seq);
         return;
       }
       case 'redrive':
@@ -246,6 +274,7 @@ class Player {
         return;
       case 'pending': {
         scenario.claim(seq);
+        this.noteStart(seq);
         const claimed = scenario.step(seq);
         const guard = guardLlmStep(scenario.run, scenario.now);
         const lastBecause = guard.go ? guard.lastBecause : null;
@@ -265,7 +294,9 @@ class Player {
         if (step.waitingFor === 'limit' || step.waitDetail === 'paused') {
           return scenario.change((draft) => resumeRun(draft, raise));
         }
-        return scenario.change((draft) => resolveStep(draft, seq, { as: 'rerun' }));
+        scenario.change((draft) => resolveStep(draft, seq, { as: 'rerun' }));
+        this.mayHaveRun.delete(seq);
+        return;
       default:
     }
   }
