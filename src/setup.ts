@@ -7,6 +7,8 @@ import { openClient, startWorkerProcess, type WorkerProcess } from './app.js';
 import { resolveModels, type Settings } from './config.js';
 import { findConfigFile, type LoadedConfig, loadConfigFile } from './config-file.js';
 import { describeThrown, PawlError } from './core/errors.js';
+import { demoDatabase, findingDemoRuns } from './demo/look-further.js';
+import { databaseOf } from './embedded/fresh-database.js';
 import type { EmbeddedPostgres } from './embedded/start.js';
 import type { Runs } from './engine/runs.js';
 import { createOpenAiLlm } from './openai/llm.js';
@@ -54,15 +56,22 @@ export async function openDatabase(
 
 async function openEmbedded(settings: Settings, log: Log): Promise<EmbeddedPostgres> {
   const { startEmbedded } = await import('./embedded/start.js');
+  return startEmbedded({ dir: pawlDir(settings), log: (message) => log.info({}, message) });
+}
+
+/** Where the embedded Postgres and the demo's files live: beside the config, or where the command was given. */
+export function pawlDir(settings: Settings): string {
   const configFile = findConfigFile(settings.configFile, process.cwd());
-  const dir = join(configFile === null ? process.cwd() : dirname(configFile), '.pawl');
-  return startEmbedded({ dir, log: (message) => log.info({}, message) });
+  return join(configFile === null ? process.cwd() : dirname(configFile), '.pawl');
 }
 
 export async function openApp(settings: Settings, log: Log, options: { migrate?: boolean } = {}): Promise<App> {
   const database = await openDatabase(settings, log, options);
   try {
-    const client = await openClient({ databaseUrl: database.url, redisUrl: settings.redisUrl, log });
+    const services = { databaseUrl: database.url, redisUrl: settings.redisUrl, log };
+    const main = await openClient(services);
+    const openDemo = () => openClient({ ...services, databaseUrl: databaseOf(database.url, demoDatabase) });
+    const client = database.kind === 'given' ? main : findingDemoRuns(main, openDemo);
     return {
       runs: client.runs,
       database,

@@ -1,122 +1,126 @@
 /**
- * What the demo prints: a line for each step as it happens, and the totals at the end. Plain text; colour only where asked
- * for, on a terminal. Pure: takes what the run's rows say and returns lines.
+ * What the demo prints beside the steps' own lines: what survived the crash, the totals at the end, the verdict. Pure:
+ * takes what the run's rows say and returns lines. The steps' lines are those of `pawl run` (cli/step-line.ts).
  */
+import { countOf, formatCost, formatSpan, formatTokens } from '../cli/format.js';
+import { stepLine } from '../cli/step-line.js';
+import type { Paint } from '../cli/terminal.js';
+import { padEnd, padStart } from '../cli/width.js';
 import type { RunView, StepView } from '../core/view.js';
+import type { LoadedTable } from './load-orders.js';
+import type { DemoModel } from './stage.js';
 import type { Failure } from './verify.js';
 
-export interface Look {
-  /** True on a terminal only. */
-  colour: boolean;
-}
-
+/** Columns of a model call's line, notes left out. */
+const stepColumns = 76;
 const survivedMark = 'recorded before the crash, not repeated';
 
-const paint = (code: number) => (text: string, look: Look) => (look.colour ? `\u001b[${code}m${text}\u001b[0m` : text);
-const dim = paint(2);
-const bold = paint(1);
-const green = paint(32);
-const red = paint(31);
-const yellow = paint(33);
-
-export function headLine(look: Look): string {
-  return dim(columns('#', 'kind', 'name', 'time', 'tokens', 'cost', ''), look);
-}
-
-/** One line for a step. `survived`: it was recorded before the worker was killed, so the new worker did not repeat it. */
-export function stepLine(step: StepView, survived: boolean, look: Look): string {
-  const { usage } = step;
-  const tokens = usage === null ? '' : `${usage.estimated ? '~' : ''}${count(usage.inputTokens + usage.outputTokens)}`;
-  const line = columns(String(step.seq), step.kind, step.name, duration(step), tokens, cost(usage?.costUsd), '');
-  if (survived) return `${dim(line, look)}${green(survivedMark, look)}`;
-  return `${line}${remark(step, look)}`.trimEnd();
-}
-
-function remark(step: StepView, look: Look): string {
-  const again = step.attempt > 1 || step.crashes > 0 ? `attempt ${step.attempt}` : '';
-  switch (step.status) {
-    case 'completed':
-      return yellow(again, look);
-    case 'running':
-      return dim(again === '' ? 'running' : `running, ${again}`, look);
-    case 'pending':
-      return dim('waiting', look);
-    case 'suspended':
-      return yellow(`suspended, waits for ${step.waitingFor}`, look);
-    case 'dead':
-      return red(`dead: ${step.error?.message ?? 'no reason recorded'}`, look);
-    case 'cancelled':
-      return yellow('cancelled', look);
-  }
+/** The line of a step that was recorded before the worker was killed. */
+export function survivorLine(step: StepView, paint: Paint): string {
+  const now = new Date(step.finishedAt ?? step.queuedAt);
+  return `${padEnd(stepLine(step, paint, { now }), stepColumns)}  ${paint('green', survivedMark)}`;
 }
 
 /** A line that stands out: the kill, the new worker. */
-export const bannerLine = (text: string, look: Look) => bold(red(`-- ${text} --`, look), look);
+export const bannerLine = (text: string, paint: Paint) => paint('bold', `-- ${text} --`);
+
+/** Names the columns of the steps' lines. */
+export function headLine(paint: Paint): string {
+  const columns = [
+    ' ',
+    padStart('#', 3),
+    'kind',
+    padEnd('name', 24),
+    padStart('time', 7),
+    padStart('tokens', 20),
+    'cost',
+  ];
+  return paint('dim', columns.join('  '));
+}
+
+/** A line of facts: its name, and what it says. */
+export const factLine = (name: string, text: string, paint: Paint) =>
+  `${paint('dim', padEnd(name, 9))} ${text.replaceAll('\n', `\n${' '.repeat(10)}`)}`;
+
+export interface Opening {
+  database: string;
+  table: LoadedTable;
+  csv: string;
+  queueKind: 'redis' | 'postgres';
+  model: DemoModel;
+  mail: string;
+  worker: number;
+}
+
+/** What the demo runs on, before anything happens. */
+export function openingLines(
+  { database, table, csv, queueKind, model, mail, worker }: Opening,
+  paint: Paint,
+): string[] {
+  const rows = `${countOf(table.rows, 'row')} of ${csv}, ${table.firstDay} to ${table.lastDay}`;
+  const facts: [string, string][] = [
+    ['database', `embedded Postgres, ${database}`],
+    ['queue', queueKind === 'redis' ? 'Redis (REDIS_URL)' : 'in the same Postgres'],
+    [
+      'data',
+      `${rows}, as table ${table.schema}.${table.table}; the agent's role may read that schema and nothing else`,
+    ],
+    ['mail', mail],
+    ['model', modelText(model)],
+    ['worker 1', `a process of its own, pid ${worker}`],
+  ];
+  return facts.map(([name, text]) => factLine(name, text, paint));
+}
+
+function modelText({ name, scripted, llm }: DemoModel): string {
+  if (!scripted) return `${name} at ${llm.baseUrl}`;
+  return (
+    'scripted: rules instead of a language model, since neither OPENAI_API_KEY nor OPENAI_BASE_URL is set.\n' +
+    'The openai client talks to it over HTTP as to a real one, and what it asks of the tools is really done.'
+  );
+}
 
 export interface Ending {
   run: RunView;
   steps: readonly StepView[];
-  /** Seqs recorded before the kill. */
-  survived: ReadonlySet<number>;
+  /** How many steps were recorded before the kill. */
+  survived: number;
   /** Model as the demo names it, and whether it is the scripted one. */
   model: string;
   scripted: boolean;
   reports: readonly string[];
   mails: readonly string[];
+  /** Folder of the workers' logs. */
+  logs: string;
+  /** How `pawl` is called from here. */
+  command: string;
 }
 
-export function endingLines({ run, steps, survived, model, scripted, reports, mails }: Ending, look: Look): string[] {
+export function endingLines(ending: Ending, paint: Paint): string[] {
+  const { run, steps, survived, model, scripted, reports, mails, logs, command } = ending;
   const { usage } = run;
   const llm = steps.filter(({ kind }) => kind === 'llm').length;
-  const tokens = `${count(usage.inputTokens)} in, ${count(usage.outputTokens)} out${usage.estimated ? ' (partly estimated)' : ''}`;
-  const rows: [string, string][] = [
+  const facts: [string, string][] = [
     ['run', `${run.id}, ${run.status}${run.reason === null ? '' : ` (${run.reason})`}`],
-    ['model', scripted ? `${model}: scripted, rules instead of a language model; the tools are real` : model],
-    ['steps', `${steps.length}: ${llm} LLM calls, ${steps.length - llm} tool calls; ${survived.size} ${survivedMark}`],
-    ['tokens', tokens],
-    ['cost', usage.costUsd === null ? 'no price is known for this model' : cost(usage.costUsd)],
-    ['time', between(run.createdAt, run.finishedAt)],
+    ['model', scripted ? 'scripted: rules instead of a language model; the tools are real' : model],
+    ['steps', `${steps.length}: ${llm} LLM calls, ${steps.length - llm} tool calls; ${survived} ${survivedMark}`],
+    ['tokens', `${formatTokens(usage) || 'none'}${usage.estimated ? ' (partly estimated: a call was lost)' : ''}`],
+    ['cost', usage.costUsd === null ? 'no price is known for this model' : formatCost(usage)],
+    ['time', formatSpan(run.createdAt, run.finishedAt, new Date(run.finishedAt ?? run.createdAt))],
     ...reports.map((file): [string, string] => ['report', file]),
     ...mails.map((file): [string, string] => ['mail', file]),
-    ['more', `npx pawl runs show ${run.id}`],
+    ['logs', logs],
+    ['more', ['show', 'steps', 'events'].map((name) => `${command} runs ${name} ${run.id}`).join('\n')],
   ];
-  return rows.map(([name, value]) => `${bold(name.padEnd(7), look)} ${value}`);
+  return facts.map(([name, text]) => factLine(name, text, paint));
 }
 
 /** The verdict of the self-check, one line each. */
-export function verdictLines(failures: readonly Failure[], look: Look): string[] {
-  if (failures.length === 0) {
-    return [
-      green('checked: every step recorded once, mail delivered once, the numbers are those of the database', look),
-    ];
+export function verdictLines(failures: readonly Failure[], paint: Paint): string[] {
+  if (failures.length > 0) {
+    return failures.map(({ check, problem }) => paint('red', `failed: ${check}: ${problem}`));
   }
-  return failures.map(({ check, problem }) => red(`failed: ${check}: ${problem}`, look));
-}
-
-function columns(
-  seq: string,
-  kind: string,
-  name: string,
-  time: string,
-  tokens: string,
-  money: string,
-  end: string,
-): string {
-  return `${seq.padStart(3)}  ${kind.padEnd(4)}  ${name.padEnd(16)}  ${time.padStart(8)}  ${tokens.padStart(7)}  ${money.padStart(9)}  ${end}`;
-}
-
-const count = (value: number) => value.toLocaleString('en-US');
-
-/** US dollars, with as many decimals as a cheap call needs; empty when no price is known. */
-function cost(usd: number | null | undefined): string {
-  if (usd === null || usd === undefined) return '';
-  return `$${usd.toFixed(usd !== 0 && usd < 0.01 ? 6 : 4)}`;
-}
-
-const duration = ({ startedAt, finishedAt }: StepView) => (finishedAt === null ? '' : between(startedAt, finishedAt));
-
-function between(from: string | null, to: string | null): string {
-  if (from === null || to === null) return '';
-  const ms = Date.parse(to) - Date.parse(from);
-  return ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`;
+  const passed =
+    'checked: every step recorded once and none repeated, mail delivered once, the numbers are those of the database';
+  return [paint('green', passed)];
 }

@@ -23,23 +23,24 @@ export interface Evidence {
   maildir: string | null;
 }
 
+type Check = 'run' | 'steps' | 'report' | 'mail';
+
 export interface Failure {
-  check: 'run' | 'steps' | 'report' | 'mail';
+  /** `crash`: the demo's own part; `protocol`: what the scripted model objects to. */
+  check: Check | 'crash' | 'protocol';
   problem: string;
 }
 
 /** What is wrong, by name; empty when everything is as it should be. */
 export async function verifyDemo(evidence: Evidence): Promise<Failure[]> {
   const steps = await evidence.reads.steps(evidence.runId);
-  const found: Record<Failure['check'], string[]> = {
+  const found: Record<Check, string[]> = {
     run: await checkRun(evidence),
     steps: await checkSteps(evidence, steps),
     report: await checkReport(evidence),
     mail: await checkMail(evidence, steps),
   };
-  return (Object.keys(found) as Failure['check'][]).flatMap((check) =>
-    found[check].map((problem) => ({ check, problem })),
-  );
+  return (Object.keys(found) as Check[]).flatMap((check) => found[check].map((problem) => ({ check, problem })));
 }
 
 async function checkRun({ reads, runId }: Evidence): Promise<string[]> {
