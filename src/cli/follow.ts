@@ -93,6 +93,7 @@ async function showEvents(world: World, runs: Runs, follow: Follow, events: read
         : stepLine(step, follow.paint, { ...asked, now: world.now() });
     if (line !== null) follow.line(line);
   }
+  if (steps.length > 0) world.terminal.status(() => statusLine(steps, world.now()));
 }
 
 /** Keeps the status line, and says once when no worker takes the run up. Ends with the signal; its own failures are silent. */

@@ -32,6 +32,7 @@ export function realServices(terminal: Terminal): Services {
     },
     async startWorker(role) {
       const read = await settings();
+      await import('../index.js'); // what a config imports as 'pawl': it must be there before the loader's hooks are
       const [{ runWorker }, { createLog }] = await Promise.all([import('../setup.js'), import('../log.js')]);
       const { logLevel: level, logDir: dir, secrets } = read;
       const log = createLog({ level, dir, secrets, readable: terminal.hearsMessages, colour: terminal.paintsMessages });

@@ -63,7 +63,7 @@ export function statusLine(steps: readonly StepView[], now: Date): string {
   }
   const next = steps.find((step) => step.status === 'pending');
   if (next === undefined) return 'waiting';
-  return `${next.seq} ${oneLine(next.name)} waits for ${next.attempt > 0 ? 'its next attempt' : 'a worker'}`;
+  return `${next.seq} ${oneLine(next.name)} ${next.attempt > 0 ? 'waits for its next attempt' : 'is next'}`;
 }
 
 /** An event in words; null for those that say nothing a step's own line does not say. */
