@@ -58,10 +58,14 @@ export async function showEnding(
     terminal.out(`\n${paintOut('bold', `-- ${near(file)} --`)}\n`);
     terminal.outForeign((await readFile(file, 'utf8')).trimEnd());
   }
+  if (reports.length === 0 && run.output !== null) {
+    terminal.out(`\n${paintOut('bold', '-- the answer, as there is no report --')}\n`);
+    terminal.outForeign(String(run.output));
+  }
   // The demo's run lies in the embedded server, whatever DATABASE_URL says.
   const command = `${settings.databaseUrl === null ? '' : 'DATABASE_URL= '}npx pawl`;
   const ending = {
-    ...{ run, steps, survived: survived?.length ?? 0, model: model.name, scripted: model.scripted, command },
+    ...{ run, steps, survived: survived?.length ?? null, model: model.name, scripted: model.scripted, command },
     reports: reports.map(near),
     mails: (await readMaildir(folder.mail)).map(({ file }) => near(file)),
     logs: near(folder.path),

@@ -63,12 +63,12 @@ async function tellStory(options: DemoOptions, signal: AbortSignal, later: Later
   const say = (text: string) => terminal.status(() => text);
   say('starting the embedded Postgres');
   const stage = await setStage({ settings, csv, pawlDir, now: new Date(), later, say, signal });
-  const services = { databaseUrl: stage.databaseUrl, redisUrl: settings.redisUrl, log: terminalLog(terminal) };
-  const client = await openClient(services);
-  later(() => client.close());
   say('starting a worker');
   const startWorker = workerStarter(options, stage, signal, later);
   const worker = await startWorker();
+  const services = { databaseUrl: stage.databaseUrl, redisUrl: settings.redisUrl, log: terminalLog(terminal) };
+  const client = await openClient(services);
+  later(() => client.close());
   showOpening(options, stage, client.queueKind, worker);
   const { id } = await client.runs.start({ agent: 'analyst', input: analystTask });
   terminal.out(`${factLine('run', `${id}\n“${analystTask}”`, terminal.paintOut)}\n\n${headLine(terminal.paintOut)}`);

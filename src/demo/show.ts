@@ -83,8 +83,8 @@ function modelText({ name, scripted, llm }: DemoModel): string {
 export interface Ending {
   run: RunView;
   steps: readonly StepView[];
-  /** How many steps were recorded before the kill. */
-  survived: number;
+  /** How many steps were recorded before the kill; null: there was none. */
+  survived: number | null;
   /** Model as the demo names it, and whether it is the scripted one. */
   model: string;
   scripted: boolean;
@@ -100,12 +100,17 @@ export function endingLines(ending: Ending, paint: Paint): string[] {
   const { run, steps, survived, model, scripted, reports, mails, logs, command } = ending;
   const { usage } = run;
   const llm = steps.filter(({ kind }) => kind === 'llm').length;
+  const kinds = `${countOf(llm, 'LLM call')}, ${countOf(steps.length - llm, 'tool call')}`;
+  const tokens = formatTokens(usage);
   const facts: [string, string][] = [
     ['run', `${run.id}, ${run.status}${run.reason === null ? '' : ` (${run.reason})`}`],
     ['model', scripted ? 'scripted: rules instead of a language model; the tools are real' : model],
-    ['steps', `${steps.length}: ${llm} LLM calls, ${steps.length - llm} tool calls; ${survived} ${survivedMark}`],
-    ['tokens', `${formatTokens(usage) || 'none'}${usage.estimated ? ' (partly estimated: a call was lost)' : ''}`],
-    ['cost', usage.costUsd === null ? 'no price is known for this model' : formatCost(usage)],
+    [
+      'steps',
+      `${steps.length}: ${kinds}; ${survived === null ? 'no worker was killed' : `${survived} ${survivedMark}`}`,
+    ],
+    ['tokens', `${tokens || 'none'}${usage.estimated ? ' (partly estimated: a call was lost)' : ''}`],
+    ['cost', formatCost(usage) || (tokens === '' ? 'nothing' : 'no price is known for this model')],
     ['time', formatSpan(run.createdAt, run.finishedAt, new Date(run.finishedAt ?? run.createdAt))],
     ...reports.map((file): [string, string] => ['report', file]),
     ...mails.map((file): [string, string] => ['mail', file]),

@@ -23,7 +23,10 @@ export async function openFreshDatabase(serverUrl: string, name: string): Promis
     const asked = 'select pg_try_advisory_lock($1, hashtext($2)) as held';
     const { rows } = await client.query<{ held: boolean }>(asked, [lockClass, name]);
     if (rows[0]?.held !== true) {
-      throw new PawlError('conflict', `another process has the database ${name} to itself: wait for its end`);
+      throw new PawlError(
+        'conflict',
+        `another process has the database ${name} to itself, such as a demo in the same folder: wait for its end`,
+      );
     }
     await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
     await client.query(`create database ${pg.escapeIdentifier(name)}`);
