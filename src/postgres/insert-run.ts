@@ -26,7 +26,7 @@ with a as (
   insert into pawl.steps (
     run_id, seq, kind, name, queue, status, due_at, dispatch, attempt, failures, crashes, claims, suspect, unknown, deferrals,
     max_attempts, timeout_ms, sequential, queued_at)
-  select id, 1, 'llm', llm_name, 'llm', 'pending', now() + $13::int * interval '1 millisecond', 1, 0, 0, 0, 0, false, false, 0,
+  select id, 1, 'llm', llm_name, 'llm', 'pending', now() + $13::bigint * interval '1 millisecond', 1, 0, 0, 0, 0, false, false, 0,
     llm_attempts, llm_timeout_ms, false, now()
   from r
 ), m as (

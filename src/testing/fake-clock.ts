@@ -55,9 +55,10 @@ export class FakeClock implements Clock {
     this.#elapsedMs = untilMs;
   }
 
-  /** How many sleep now. */
-  get sleeping(): number {
-    return this.#sleepers.size;
+  /** Lets time pass at once, as for a process that was frozen: all who should have been woken meanwhile wake at its end. */
+  async jump(ms: number): Promise<void> {
+    this.#elapsedMs += ms;
+    await this.advance(0);
   }
 
   #nextBefore(untilMs: number): Sleeper | undefined {

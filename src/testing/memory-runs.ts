@@ -4,6 +4,7 @@
  * Store port of it, which passes the suite of the real one (test/contract/store.ts).
  */
 import { type Changes, Draft, type DraftEvent, NeedsOpenSteps } from '../core/draft.js';
+import { PawlError } from '../core/errors.js';
 import type { StoredMessage } from '../core/message.js';
 import { noUsage, type RunState } from '../core/run.js';
 import { type AttemptRecord, isOpen, type StepState } from '../core/step.js';
@@ -194,7 +195,7 @@ export function inOrder(messages: readonly StoredMessage[], windowFrom = 0): Sto
   );
 }
 
-/** Keeps copies, and refuses what a primary key would. */
+/** Keeps copies, and refuses what a primary key, or Postgres' text, would. */
 function write(rows: RunRows, changes: Changes, now: Date): void {
   const { run, planned, changed, messages, attempts, outputs, events } = structuredClone({
     ...changes,
@@ -207,10 +208,22 @@ function write(rows: RunRows, changes: Changes, now: Date): void {
     outputs.some(({ seq }) => rows.outputs.has(seq)) ||
     events.some((event) => rows.events.some(({ id }) => id === event.id));
   if (isTwice) throw new Error(`a row of run ${run.id} was to be written twice`);
+  if (holdsNul(messages) || holdsNul(outputs)) {
+    throw new PawlError('invalid_input', 'a text holds U+0000, which Postgres cannot store');
+  }
   rows.run = { ...run, writes: rows.run.writes + 1 };
   for (const step of [...planned, ...changed]) rows.steps.set(step.seq, step);
   rows.messages.push(...messages);
   rows.attempts.push(...attempts.map((attempt) => ({ ...attempt, lateNote: null })));
   for (const { seq, body } of outputs) rows.outputs.set(seq, body);
   rows.events.push(...events.map((event) => ({ ...event, at: now })));
+}
+
+function holdsNul(rows: unknown): boolean {
+  let found = false;
+  JSON.stringify(rows, (_, value: unknown) => {
+    if (typeof value === 'string' && value.includes('\u0000')) found = true;
+    return value;
+  });
+  return found;
 }

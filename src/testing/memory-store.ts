@@ -1,0 +1,105 @@
+/**
+ * The Store port in memory: passes the suite of the real one (test/contract/store.ts). One change at a time, so a rule never
+ * meets another; times are the given clock's. What lies behind it is shared with memory-watch.ts and memory-workers.ts.
+ */
+import { PawlError } from '../core/errors.js';
+import type { StepState } from '../core/step.js';
+import { canonicalJson } from '../core/storable.js';
+import type { AgentListing, NewRun } from '../core/view.js';
+import type { Store } from '../ports.js';
+import type { FakeClock } from './fake-clock.js';
+import { acceptRun, changeRun, claimStep, type RunRows } from './memory-runs.js';
+
+export interface WorkerRows {
+  id: string;
+  serves: { agent: string; version: string }[];
+  state: 'live' | 'stopped' | 'dead';
+  beat: number;
+  /** Claim tokens listed by the last beat and by the one before, and when those beats began. */
+  tokens: readonly string[];
+  tokensBefore: readonly string[];
+  beatAt: Date;
+  beatBeforeAt: Date;
+  endedAt: Date | null;
+}
+
+/** All that a database would hold. */
+export interface Tables {
+  clock: FakeClock;
+  reachable: boolean;
+  runs: Map<string, RunRows>;
+  /** In the order of their registration; of one name the last counts. */
+  agents: AgentListing[];
+  workers: Map<string, WorkerRows>;
+  queueEpoch: number;
+}
+
+export function requireReachable(tables: Tables): void {
+  if (!tables.reachable) throw new PawlError('database_unreachable', 'the database in memory does not answer');
+}
+
+export function createMemoryStore(tables: Tables): Store {
+  return {
+    async claim(request) {
+      requireReachable(tables);
+      const workerLives = tables.workers.get(request.workerId)?.state === 'live';
+      return claimStep(tables.runs.get(request.runId), request, { now: tables.clock.now(), workerLives });
+    },
+    async change(runId, scope, rule, options) {
+      requireReachable(tables);
+      const rows = tables.runs.get(runId);
+      if (rows === undefined) return null;
+      return changeRun(rows, scope, rule, { now: tables.clock.now(), receipt: options?.receipt });
+    },
+    async createRun(run) {
+      requireReachable(tables);
+      return createRun(tables, run);
+    },
+    async noteLate(token, note) {
+      requireReachable(tables);
+      for (const { attempts } of tables.runs.values()) {
+        for (const attempt of attempts) if (attempt.token === token) attempt.lateNote ??= note;
+      }
+    },
+    async unsettledOnce(runId, callHashes) {
+      requireReachable(tables);
+      const found = new Map<string, number>();
+      for (const step of tables.runs.get(runId)?.steps.values() ?? []) {
+        const { callHash, seq } = step;
+        if (callHash === null || !callHashes.includes(callHash) || !isUnsettled(step)) continue;
+        found.set(callHash, Math.max(seq, found.get(callHash) ?? 0));
+      }
+      return found;
+    },
+  };
+}
+
+function isUnsettled(step: StepState): boolean {
+  const hasFailed = step.status === 'dead' || (step.status === 'completed' && step.error !== null);
+  return step.effect === 'once' && (step.unknown || hasFailed);
+}
+
+function createRun(tables: Tables, asked: NewRun): Awaited<ReturnType<Store['createRun']>> {
+  const listing = tables.agents.findLast((agent) => agent.name === asked.agent);
+  if (listing === undefined) {
+    throw new PawlError('unknown_agent', `no worker has registered an agent named ${JSON.stringify(asked.agent)}`);
+  }
+  const existing = asked.key === null ? undefined : findByKey(tables, asked);
+  if (existing !== undefined) {
+    if (canonicalJson(existing.input) === canonicalJson(asked.input)) {
+      return { id: existing.run.id, created: false, dispatches: [] };
+    }
+    const owner = `run ${existing.run.id}, which has another input`;
+    throw new PawlError('key_conflict', `the key ${JSON.stringify(asked.key)} belongs to ${owner}`);
+  }
+  tables.runs.set(asked.id, acceptRun(asked, listing, tables.clock.now()));
+  const dispatches = asked.delayMs > 0 ? [] : [{ queue: 'llm', runId: asked.id, seq: 1, dispatch: 1 }];
+  return { id: asked.id, created: true, dispatches };
+}
+
+function findByKey(tables: Tables, asked: NewRun): RunRows | undefined {
+  for (const rows of tables.runs.values()) {
+    const { agent, tenant } = rows.run;
+    if (rows.key === asked.key && agent === asked.agent && tenant === asked.tenant) return rows;
+  }
+}

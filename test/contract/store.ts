@@ -1,0 +1,593 @@
+/**
+ * What every Store must do, the one on Postgres and the one in memory alike: claim, change, accept runs. Races are run for
+ * real; a store that has none passes all the same. Its Watch has a suite of its own (watch.ts).
+ */
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { cancelRun, pauseRun, resolveStep } from '../../src/core/commands.js';
+import type { Draft } from '../../src/core/draft.js';
+import { PawlError } from '../../src/core/errors.js';
+import { recordOutcome } from '../../src/core/record.js';
+import { releaseClaim } from '../../src/core/recover.js';
+import {
+  afterAsking,
+  askOperator,
+  asks,
+  call,
+  fails,
+  happenedMaybe,
+  listing,
+  llmFails,
+  says,
+  text,
+  usage,
+  value,
+} from '../support/scenario.js';
+import { Bench, type StoreWorld } from './store-world.js';
+
+export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>): void {
+  describe(`the store on ${name}`, () => {
+    let bench: Bench;
+    beforeAll(async () => {
+      bench = await Bench.open(await makeWorld());
+    });
+    afterEach(() => bench.check());
+    afterAll(() => bench.close());
+
+    const look = call('look');
+    const pay = call('pay', { effect: 'once' });
+
+    /** A run whose model has asked for these calls: steps 2 and on. */
+    async function asking(...calls: ReturnType<typeof call>[]): Promise<string> {
+      const runId = await bench.start();
+      await bench.perform(runId, 1, asks(...calls));
+      return runId;
+    }
+
+    describe('claim', () => {
+      it('takes the step over and returns what it needs', async () => {
+        const runId = await bench.start({ input: 'add one and two' });
+        const token = randomUUID();
+        const claimed = await bench.claim(runId, 1, { token });
+        expect(claimed.run).toMatchObject({ id: runId, status: 'running', agentVersion: 'v1', stepsUsed: 1 });
+        expect(claimed.step).toMatchObject({ seq: 1, status: 'running', attempt: 1, claim: { token } });
+        expect(claimed.step.claim?.workerId).toBe(bench.workerId);
+        const { startedAt, deadlineAt } = claimed.step.claim ?? {};
+        expect((deadlineAt?.getTime() ?? 0) - (startedAt?.getTime() ?? 0)).toBe(listing.llmTimeoutMs);
+        expect(claimed.now.getTime()).toBeGreaterThanOrEqual(startedAt?.getTime() ?? Number.POSITIVE_INFINITY);
+        expect(claimed.messages).toEqual([
+          { seq: 0, pos: 0, tokens: null, message: { role: 'user', content: 'add one and two' } },
+        ]);
+        // What it returned is what is stored.
+        const { run, steps, eventTypes } = await bench.rows(runId);
+        expect({ ...claimed.run, lastEvent: run.lastEvent }).toEqual(run);
+        expect(claimed.step).toEqual(steps[0]);
+        expect(eventTypes).toEqual(['run.created', 'run.started']);
+      });
+
+      it('returns the history in order for an LLM step, from the window on, and none for a tool', async () => {
+        const runId = await asking(call('a'), call('b'));
+        expect((await bench.claim(runId, 2)).messages).toEqual([]);
+        await bench.perform(runId, 3, value('result b'));
+        await bench.record(runId, 2, (await bench.step(runId, 2)).claim?.token ?? '', value('result a'));
+        const third = await bench.claim(runId, 4);
+        expect(third.messages.map(({ seq, pos, message }) => [seq, pos, message.role, message.content])).toEqual([
+          [0, 0, 'user', 'the task'],
+          [1, 0, 'assistant', null],
+          [1, 1, 'tool', 'result a'],
+          [1, 2, 'tool', 'result b'],
+        ]);
+        await bench.record(runId, 4, third.token, { ...asks(look), windowFrom: 4 });
+        await bench.perform(runId, 5, value('seen'));
+        expect((await bench.claim(runId, 6)).messages.map(({ seq, pos }) => [seq, pos])).toEqual([
+          [0, 0],
+          [4, 0],
+          [4, 1],
+        ]);
+      });
+
+      it('answers the same token again, as the same attempt', async () => {
+        const runId = await bench.start();
+        const { token } = await bench.claim(runId, 1);
+        const again = await bench.claim(runId, 1, { token });
+        expect(again.step).toMatchObject({ attempt: 1, claim: { token } });
+        expect(again.messages).toHaveLength(1);
+        expect((await bench.rows(runId)).eventTypes).toEqual(['run.created', 'run.started']);
+      });
+
+      it('is won by one of many', async () => {
+        const runId = await bench.start();
+        const answers = await Promise.all(Array.from({ length: 20 }, () => bench.tryClaim(runId, 1, { dispatch: 1 })));
+        expect(answers.filter((answer) => answer.claimed)).toHaveLength(1);
+        expect(answers.filter((answer) => !answer.claimed && answer.refusal === 'claimed')).toHaveLength(19);
+        expect(await bench.step(runId, 1)).toMatchObject({ status: 'running', attempt: 1 });
+      });
+
+      it('pins the run to one version, also when workers of two race for its first step', async () => {
+        for (let round = 0; round < 10; round++) {
+          const runId = await bench.start();
+          const serving = (version: string) => ({ dispatch: 1, serves: new Map([['helper', version]]) });
+          const answers = await Promise.all(['v1', 'v2'].map((v) => bench.tryClaim(runId, 1, serving(v))));
+          const { agentVersion } = (await bench.rows(runId)).run;
+          const winner = answers.findIndex((answer) => answer.claimed);
+          expect(agentVersion).toBe(['v1', 'v2'][winner]);
+        }
+      });
+
+      it('does not count the question about an unknown fate as an attempt', async () => {
+        const runId = await asking(pay);
+        await bench.perform(runId, 2, happenedMaybe);
+        expect((await bench.claim(runId, 2)).step).toMatchObject({ unknown: true, attempt: 1 });
+      });
+    });
+
+    describe('a claim is refused', () => {
+      it('as stale: for an old dispatch, a dispatch to come, a step or a run that is not there', async () => {
+        const runId = await bench.start();
+        for (const request of [
+          { runId, seq: 1, dispatch: 0 },
+          { runId, seq: 1, dispatch: 2 },
+          { runId, seq: 2, dispatch: 1 },
+          { runId: 'run_none', seq: 1, dispatch: 1 },
+        ]) {
+          expect(await bench.tryClaim(runId, 1, request)).toEqual({ claimed: false, refusal: 'stale' });
+        }
+      });
+
+      it('as done, dead, suspended or claimed, by the state of its step', async () => {
+        const done = await bench.start();
+        await bench.perform(done, 1, says('done'));
+        const dead = await bench.start();
+        await bench.perform(dead, 1, llmFails({ class: 'terminal', reason: 'refused' }));
+        const cancelled = await bench.start();
+        await bench.change(cancelled, cancelRun);
+        const suspended = await bench.start();
+        await bench.change(suspended, pauseRun);
+        const claimed = await bench.start();
+        await bench.claim(claimed, 1);
+        const refusals = await Promise.all(
+          [done, dead, cancelled, suspended, claimed].map(async (runId) => {
+            const answer = await bench.tryClaim(runId, 1);
+            return answer.claimed ? 'claimed it' : answer.refusal;
+          }),
+        );
+        expect(refusals).toEqual(['done', 'dead', 'done', 'suspended', 'claimed']);
+      });
+
+      it('as not due, until it is', async () => {
+        const runId = await bench.start({ delayMs: 60_000 });
+        expect(await bench.tryClaim(runId, 1)).toEqual({ claimed: false, refusal: 'not_due' });
+        await bench.world.pass(60_000);
+        expect(await bench.tryClaim(runId, 1)).toMatchObject({ claimed: true });
+      });
+
+      it('for a worker declared dead, stopped or never registered', async () => {
+        const runId = await bench.start();
+        const [dead, stopped] = [await bench.register([listing]), await bench.register([listing])];
+        await bench.until(async () => {
+          const row = (await bench.watch.liveWorkers()).find(({ id }) => id === dead.id);
+          return row === undefined || (await bench.watch.declareDead(dead.id, row.beat));
+        });
+        await stopped.heart.stop(2_000);
+        for (const workerId of [dead.id, stopped.id, 'worker_none']) {
+          expect(await bench.tryClaim(runId, 1, { workerId })).toEqual({ claimed: false, refusal: 'worker_dead' });
+        }
+        expect(await bench.tryClaim(runId, 1)).toMatchObject({ claimed: true });
+      });
+
+      it('where the agent, or the version the run is pinned to, is not served', async () => {
+        const runId = await bench.start();
+        expect(await bench.tryClaim(runId, 1, { serves: new Map([['other', 'v1']]) })).toMatchObject({
+          refusal: 'not_served',
+        });
+        expect(await bench.tryClaim(runId, 1, { serves: new Map() })).toMatchObject({ refusal: 'not_served' });
+        await bench.perform(runId, 1, asks(look));
+        expect(await bench.tryClaim(runId, 2, { serves: new Map([['helper', 'v2']]) })).toMatchObject({
+          refusal: 'not_served',
+        });
+        expect(
+          await bench.tryClaim(runId, 2, {
+            serves: new Map([
+              ['other', 'v2'],
+              ['helper', 'v1'],
+            ]),
+          }),
+        ).toMatchObject({ claimed: true });
+      });
+
+      it('for a suspect where the process has another', async () => {
+        const runId = await bench.start();
+        const { token } = await bench.claim(runId, 1);
+        await bench.change(runId, (draft) => releaseClaim(draft, 1, token, 'crash'));
+        expect(await bench.tryClaim(runId, 1, { takesSuspect: false })).toMatchObject({ refusal: 'suspect_slot' });
+        expect(await bench.tryClaim(runId, 1, { takesSuspect: true })).toMatchObject({ claimed: true });
+      });
+
+      it('behind a cancel, whichever comes first (I11)', async () => {
+        await Promise.all(
+          Array.from({ length: 20 }, async () => {
+            const runId = await bench.start();
+            const token = randomUUID();
+            const [claim] = await Promise.all([
+              bench.tryClaim(runId, 1, { dispatch: 1, token }),
+              bench.change(runId, cancelRun),
+            ]);
+            const { run, steps } = await bench.rows(runId);
+            // Claimed before the cancel: the run waits for the call. Else the cancel was final at once.
+            expect([run.status, steps[0]?.status]).toEqual(
+              claim.claimed ? ['running', 'running'] : ['cancelled', 'cancelled'],
+            );
+            expect(await bench.tryClaim(runId, 1, { dispatch: 1, token })).toMatchObject({ claimed: false });
+          }),
+        );
+      });
+    });
+
+    describe('change', () => {
+      it('is null where there is no such run', async () => {
+        expect(await bench.store.change('run_none', 'open', cancelRun)).toBe(null);
+      });
+
+      it('keeps everything a rule changed, and hands out what is to be dispatched', async () => {
+        const runId = await bench.start();
+        const { token } = await bench.claim(runId, 1);
+        const asked = asks(call('a', { arguments: '{"n":1}', queue: 'slow' }), pay);
+        const { dispatches } = await bench.record(runId, 1, token, { ...asked, reasoning: 'hm' });
+        expect(dispatches).toEqual([
+          { queue: 'slow', runId, seq: 2, dispatch: 1 },
+          { queue: 'tool', runId, seq: 3, dispatch: 1 },
+        ]);
+        // The same moves on the rules alone give the same rows.
+        const alone = afterAsking([call('a', { arguments: '{"n":1}', queue: 'slow' }), pay]);
+        const { run, steps, messages, eventTypes } = await bench.rows(runId);
+        expect(run).toMatchObject({ openSteps: 2, stepsUsed: 3, nextSeq: 4, turnsUsed: 1, usage });
+        expect(eventTypes).toEqual(alone.eventTypes);
+        expect(messages[1]?.message).toEqual({
+          role: 'assistant',
+          content: null,
+          reasoning: 'hm',
+          toolCalls: [
+            { id: 'c00000002', name: 'a', arguments: '{"n":1}' },
+            { id: 'c00000003', name: 'pay', arguments: '{}' },
+          ],
+        });
+        expect(steps[0]).toMatchObject({ usage, status: 'completed' });
+        const { queuedAt, dueAt, idempotencyKey, ...planned } = alone.step(2);
+        expect(steps[1]).toMatchObject(planned);
+        expect(steps[1]?.idempotencyKey).not.toBe(idempotencyKey);
+        expect(steps[1]?.dueAt).toEqual(steps[1]?.queuedAt);
+        expect([queuedAt, dueAt]).toEqual([alone.now, alone.now]);
+      });
+
+      it('leaves everything as it was when the rule throws, and lets the error through', async () => {
+        const runId = await asking(look, look);
+        const before = await bench.rows(runId);
+        const rule = (draft: Draft) => {
+          cancelRun(draft);
+          throw new PawlError('conflict', 'thought better of it');
+        };
+        await expect(bench.change(runId, rule)).rejects.toMatchObject({
+          code: 'conflict',
+          message: 'thought better of it',
+        });
+        expect(await bench.rows(runId)).toEqual(before);
+      });
+
+      it('writes nothing where the rule changed nothing', async () => {
+        const runId = await bench.start();
+        const before = await bench.rows(runId);
+        expect(await bench.change(runId, (draft) => draft.run.status)).toEqual({ value: 'pending', dispatches: [] });
+        expect(await bench.rows(runId)).toEqual(before);
+      });
+
+      it('shows a rule only the steps in scope, and all open ones where it turns out to need them', async () => {
+        const runId = await asking(look, look, look);
+        await bench.perform(runId, 2, value('done'));
+        const seqs = (scope: Parameters<typeof bench.change>[2]) =>
+          bench.change(runId, (draft) => draft.all().map(({ seq }) => seq), scope).then(({ value }) => value);
+        expect(await seqs({ seqs: [3] })).toEqual([3]);
+        expect(await seqs({ seqs: [1, 2, 9] })).toEqual([1, 2]);
+        expect(await seqs('open')).toEqual([3, 4]);
+        let tries = 0;
+        const { token } = await bench.claim(runId, 3);
+        await bench.store.change(runId, { seqs: [3] }, (draft) => {
+          tries += 1;
+          return recordOutcome(draft, {
+            seq: 3,
+            token,
+            outcome: { kind: 'unstorable', message: 'no' },
+            attemptsMade: 0,
+          });
+        });
+        expect(tries).toBe(1);
+        // A death needs to see the siblings, which it cancels.
+        for (let crash = 0; crash < 4; crash++) {
+          const { token } = await bench.claim(runId, 4);
+          await bench.change(runId, (draft) => releaseClaim(draft, 4, token, 'crash'), { seqs: [4] });
+        }
+        expect(await bench.statuses(runId)).toEqual(['completed', 'completed', 'completed', 'dead']);
+        expect(await seqs('revivable')).toEqual([4]);
+      });
+
+      it('cancels the siblings of a step that dies, though it was given that step alone', async () => {
+        const runId = await asking(look, look);
+        for (let crash = 0; crash < 4; crash++) {
+          const { token } = await bench.claim(runId, 3);
+          await bench.change(runId, (draft) => releaseClaim(draft, 3, token, 'crash'), { seqs: [3] });
+        }
+        expect(await bench.statuses(runId)).toEqual(['completed', 'cancelled', 'dead']);
+        expect((await bench.rows(runId)).run).toMatchObject({ status: 'failed', reason: 'crash_loop' });
+      });
+
+      it('finds the receipt of a record that was archived, and answers as the first time', async () => {
+        const runId = await bench.start();
+        const { token } = await bench.claim(runId, 1);
+        const failure = llmFails({ usage }, { retryInMs: 0 });
+        const first = await bench.record(runId, 1, token, failure);
+        const before = await bench.rows(runId);
+        expect(before.attempts).toMatchObject([{ token, endedBy: 'failure', recorded: true, retryInMs: 0, usage }]);
+        const again = await bench.record(runId, 1, token, failure);
+        expect(again.value).toMatchObject({ recorded: true, ended: 'retry', inMs: 0 });
+        expect(first.value).toMatchObject({ recorded: true, ended: 'retry', inMs: 0 });
+        expect(await bench.rows(runId)).toEqual(before);
+        await bench.perform(runId, 1, says('done'));
+        expect((await bench.record(runId, 1, token, failure)).value).toMatchObject({ ended: 'retry' });
+        expect((await bench.record(runId, 1, randomUUID(), says('who?'))).value).toEqual({ recorded: false });
+      });
+
+      it('keeps texts byte for byte', async () => {
+        const odd = [
+          '123',
+          '"quoted"',
+          'null',
+          '{"a" : 1.0, "b":2}',
+          '😀 \u2028 \\u0000 \t\r\n',
+          '',
+          'x'.repeat(100_000),
+        ];
+        const runId = await asking(...odd.map((_, index) => call('look', { arguments: `{"n" : ${index}.0}` })));
+        for (const [index, answer] of odd.entries()) {
+          const whole = index === 0 ? 'the whole' : null;
+          await bench.perform(runId, index + 2, {
+            kind: 'tool_value',
+            value: { text: answer, tokens: 1, full: whole },
+          });
+        }
+        const { steps, messages } = await bench.rows(runId);
+        expect(steps.slice(1, -1).map((step) => step.output)).toEqual(odd);
+        expect(steps[2]?.input).toBe('{"n" : 1.0}');
+        expect(messages.filter(({ pos }) => pos > 0).map(({ message }) => message.content)).toEqual(odd);
+      });
+
+      it('refuses what cannot be stored, and changes nothing', async () => {
+        const runId = await bench.start();
+        const { token } = await bench.claim(runId, 1);
+        const before = await bench.rows(runId);
+        await expect(bench.record(runId, 1, token, says('a\u0000b'))).rejects.toMatchObject({ code: 'invalid_input' });
+        expect(await bench.rows(runId)).toEqual(before);
+        await bench.record(runId, 1, token, { kind: 'unstorable', message: 'no' });
+        expect((await bench.rows(runId)).run).toMatchObject({ status: 'failed', reason: 'unstorable' });
+      });
+    });
+
+    describe('change from a known state', () => {
+      const record = (known: Awaited<ReturnType<Bench['claim']>>, outcome: Parameters<Bench['record']>[3]) =>
+        bench.store.change(
+          known.run.id,
+          { seqs: [known.step.seq] },
+          (draft) => recordOutcome(draft, { seq: known.step.seq, token: known.token, outcome, attemptsMade: 0 }),
+          { receipt: known.token, known },
+        );
+
+      it('writes the same as without it, once', async () => {
+        const runId = await bench.start();
+        const claimed = await bench.claim(runId, 1);
+        const first = await record(claimed, asks(look, look));
+        expect(first?.dispatches).toHaveLength(2);
+        const before = await bench.rows(runId);
+        expect(before.run).toMatchObject({ openSteps: 2, stepsUsed: 3 });
+        expect(await record(claimed, asks(look, look))).toMatchObject({
+          value: { ended: 'completed' },
+          dispatches: [],
+        });
+        expect(await bench.rows(runId)).toEqual(before);
+      });
+
+      it('sees a command that came after the claim', async () => {
+        const runId = await asking(look);
+        const claimed = await bench.claim(runId, 2);
+        await bench.change(runId, pauseRun);
+        expect((await record(claimed, fails()))?.value).toMatchObject({ ended: 'suspended' });
+      });
+
+      it('is fenced where the claim was taken away', async () => {
+        const runId = await asking(look);
+        const claimed = await bench.claim(runId, 2);
+        await bench.change(runId, (draft) => releaseClaim(draft, 2, claimed.token, 'dropped'));
+        expect((await record(claimed, value('late')))?.value).toEqual({ recorded: false });
+      });
+
+      it('joins siblings once, all of which know the same', async () => {
+        const runId = await asking(look, look, look, look);
+        const claims = await Promise.all([2, 3, 4, 5].map((seq) => bench.claim(runId, seq)));
+        await Promise.all(claims.map((claimed) => record(claimed, value(`${claimed.step.seq}`))));
+        const { steps, run } = await bench.rows(runId);
+        expect(steps.map((step) => step.kind)).toEqual(['llm', 'tool', 'tool', 'tool', 'tool', 'llm']);
+        expect(run).toMatchObject({ openSteps: 1, stepsUsed: 6 });
+      });
+    });
+
+    describe('at once', () => {
+      it('siblings of a turn are recorded in any order and join once, each record repeated', async () => {
+        const width = 8;
+        const runIds = await Promise.all(Array.from({ length: 5 }, () => asking(...Array(width).fill(look))));
+        await Promise.all(
+          runIds.flatMap((runId) =>
+            Array.from({ length: width }, async (_, index) => {
+              const { token } = await bench.claim(runId, index + 2);
+              await Promise.all([1, 2].map(() => bench.record(runId, index + 2, token, value(`result ${index}`))));
+            }),
+          ),
+        );
+        for (const runId of runIds) {
+          const { run, steps, messages } = await bench.rows(runId);
+          expect(run).toMatchObject({ openSteps: 1, stepsUsed: width + 2, status: 'running' });
+          expect(steps.filter((step) => step.kind === 'llm' && step.status === 'pending')).toHaveLength(1);
+          expect(messages.slice(2).map(({ message }) => message.content)).toEqual(
+            Array.from({ length: width }, (_, index) => `result ${index}`),
+          );
+        }
+      });
+
+      it('two answers to one question: one wins, the other hears conflict', async () => {
+        for (let round = 0; round < 5; round++) {
+          const runId = await asking(pay);
+          await bench.perform(runId, 2, happenedMaybe);
+          await bench.perform(runId, 2, askOperator);
+          const answer = (words: string) =>
+            bench.change(runId, (draft) => resolveStep(draft, 2, { as: 'done', observation: text(words) }), {
+              seqs: [2],
+            });
+          const settled = await Promise.allSettled([answer('one'), answer('two')]);
+          const lost = settled.filter((result) => result.status === 'rejected');
+          expect(lost).toHaveLength(1);
+          expect(lost[0]?.reason).toMatchObject({ code: 'conflict' });
+        }
+      });
+
+      it('a record and the loss of its claim: one of them, whole', async () => {
+        await Promise.all(
+          Array.from({ length: 10 }, async () => {
+            const runId = await asking(look);
+            const { token } = await bench.claim(runId, 2);
+            const [recorded, released] = await Promise.all([
+              bench.record(runId, 2, token, value('in time')),
+              bench.change(runId, (draft) => releaseClaim(draft, 2, token, 'crash'), { seqs: [2] }),
+            ]);
+            expect(recorded.value.recorded).toBe(!released.value);
+            expect((await bench.step(runId, 2)).status).toBe(released.value ? 'pending' : 'completed');
+          }),
+        );
+      });
+    });
+
+    describe('createRun', () => {
+      it('accepts a run with its first step, and dispatches it', async () => {
+        const made = await bench.store.createRun({
+          id: `run_${randomUUID()}`,
+          agent: 'helper',
+          input: { customer: 7 },
+          key: null,
+          tenant: 'acme',
+          tags: { team: 'sales' },
+          model: 'other-model',
+          delayMs: 0,
+          limits: { maxSteps: 7, onLimit: 'fail' },
+        });
+        bench.runIds.push(made.id);
+        expect(made).toMatchObject({
+          created: true,
+          dispatches: [{ queue: 'llm', runId: made.id, seq: 1, dispatch: 1 }],
+        });
+        const { run, steps, messages, eventTypes } = await bench.rows(made.id);
+        expect(run).toMatchObject({ status: 'pending', agentVersion: null, tenant: 'acme', model: 'other-model' });
+        expect(run.limits).toEqual({ ...listing.limits, maxSteps: 7, onLimit: 'fail' });
+        expect(run.deadlineAt).toBe(null);
+        expect(steps).toMatchObject([
+          { kind: 'llm', name: 'other-model', maxAttempts: 4, timeoutMs: 120_000, dispatch: 1 },
+        ]);
+        expect(messages).toMatchObject([{ seq: 0, pos: 0, tokens: null, message: { content: '{"customer":7}' } }]);
+        expect(eventTypes).toEqual(['run.created']);
+      });
+
+      it('counts the deadline from acceptance', async () => {
+        const { run } = await bench.rows(await bench.start({ limits: { deadlineMs: 5_000 } }));
+        expect((run.deadlineAt?.getTime() ?? 0) - run.createdAt.getTime()).toBe(5_000);
+      });
+
+      it('does not dispatch a run that starts later, be it in two months', async () => {
+        const delayMs = 60 * 86_400_000;
+        const made = await bench.store.createRun({
+          ...{ id: `run_${randomUUID()}`, agent: 'helper', input: 'x', key: null, tenant: null, tags: {}, model: null },
+          ...{ delayMs, limits: {} },
+        });
+        bench.runIds.push(made.id);
+        expect(made.dispatches).toEqual([]);
+        const { run, steps } = await bench.rows(made.id);
+        expect((steps[0]?.dueAt.getTime() ?? 0) - run.createdAt.getTime()).toBe(delayMs);
+      });
+
+      it('refuses an agent nobody has registered', async () => {
+        await expect(bench.start({ agent: 'nobody' })).rejects.toMatchObject({ code: 'unknown_agent' });
+      });
+
+      it('takes the agent as it was registered last', async () => {
+        const name = `changing_${randomUUID()}`;
+        const version = (v: string, maxSteps: number) => ({
+          ...listing,
+          name,
+          version: v,
+          limits: { ...listing.limits, maxSteps },
+        });
+        for (const [agent, expected] of [
+          [version('v1', 10), 10],
+          [version('v2', 20), 20],
+          [version('v1', 30), 30],
+        ] as const) {
+          await bench.register([agent]);
+          expect((await bench.rows(await bench.start({ agent: name }))).run.limits.maxSteps).toBe(expected);
+          await bench.world.pass(1_000);
+        }
+      });
+
+      it('returns the run that has the key, for the same input only', async () => {
+        const key = randomUUID();
+        const id = await bench.start({ key, input: { a: 1 } });
+        expect(await bench.start({ key, input: { a: 1 } })).toBe(id);
+        await expect(bench.start({ key, input: { a: 2 } })).rejects.toMatchObject({
+          code: 'key_conflict',
+          message: expect.stringContaining(id),
+        });
+        expect(await bench.start({ key, input: { a: 2 }, tenant: 'acme' })).not.toBe(id);
+        await bench.change(id, cancelRun);
+        expect(await bench.start({ key, input: { a: 1 } })).toBe(id);
+      });
+
+      it('accepts one run of many with the same key at once', async () => {
+        const key = randomUUID();
+        const ids = await Promise.all(Array.from({ length: 10 }, () => bench.start({ key })));
+        expect(new Set(ids).size).toBe(1);
+        expect(bench.runIds.filter((id) => id === ids[0])).toHaveLength(1);
+      });
+    });
+
+    it('notes on an attempt that lost its claim what came back late, once', async () => {
+      const runId = await bench.start();
+      const { token } = await bench.claim(runId, 1);
+      await bench.store.noteLate(token, 'still on the step: there is no attempt yet');
+      await bench.change(runId, (draft) => releaseClaim(draft, 1, token, 'crash'));
+      await bench.store.noteLate(token, 'returned late: reply');
+      await bench.store.noteLate(token, 'again');
+      await bench.store.noteLate(randomUUID(), 'of nobody');
+      expect((await bench.rows(runId)).attempts).toMatchObject([{ token, lateNote: 'returned late: reply' }]);
+    });
+
+    it('knows the once calls of a run that failed or are unknown, and no others', async () => {
+      const named = (n: number, more = {}) => call('pay', { effect: 'once', arguments: `{"n":${n}}`, ...more });
+      const calls = [named(1), named(2), named(3), named(4), call('look', { arguments: '{"n":5}' })];
+      const runId = await asking(...calls);
+      await bench.perform(runId, 2, value('paid'));
+      await bench.perform(runId, 3, fails({ code: 'permission_denied', retry: false }));
+      await bench.perform(runId, 4, happenedMaybe);
+      await bench.perform(runId, 6, fails({ retry: false }));
+      const hashes = calls.map((each) => each.callHash);
+      const unsettled = await bench.store.unsettledOnce(runId, hashes);
+      expect([...unsettled].sort((a, b) => a[1] - b[1])).toEqual([
+        [hashes[1], 3],
+        [hashes[2], 4],
+      ]);
+      expect(await bench.store.unsettledOnce(runId, [])).toEqual(new Map());
+      expect(await bench.store.unsettledOnce(await asking(named(2)), hashes)).toEqual(new Map());
+    });
+  });
+}
