@@ -37,13 +37,13 @@ const lookEveryMs = 100;
 
 export async function followRun(parts: FollowParts): Promise<Followed> {
   const { runs, id, terminal, signal } = parts;
-  const show = eventPrinter(parts);
+  const news = newsOf(parts);
   let { worker } = parts;
   let survived: readonly StepView[] | null = null;
   for (;;) {
     // The run is read first, so that an end seen here has all its events behind it.
     const run = await runs.get(id);
-    const steps = await show();
+    const steps = await news.show();
     if (needsNobody(run)) return { run, steps, survived };
     if (worker.ended() !== null) {
       throw new PawlError(
@@ -53,12 +53,13 @@ export async function followRun(parts: FollowParts): Promise<Followed> {
     }
     if (survived === null && mayKill(steps)) {
       await worker.kill();
-      await show();
+      await news.show();
       const killed = worker;
       terminal.out(bannerLine(`worker 1 (pid ${killed.pid}) was killed with SIGKILL`, terminal.paintOut));
       terminal.status(() => 'starting another worker');
       worker = await parts.startAnother();
       survived = await showWhatIsLeft(parts, worker);
+      news.awaitVerdict();
     }
     await delay(lookEveryMs, undefined, { signal });
   }
@@ -70,19 +71,33 @@ function needsNobody(run: RunView): boolean {
   return run.status === 'suspended' && run.waitingFor !== null && explainWait(run, run.waitingFor).needsSomeone;
 }
 
-/** Prints what happened since it was last called; answers the steps as they are. */
-function eventPrinter({ runs, id, terminal }: FollowParts): () => Promise<StepView[]> {
+/** `show` prints what happened since it was last called, and answers the steps as they are. */
+function newsOf({ runs, id, terminal, deathMs }: FollowParts) {
   let last = 0;
-  return async () => {
-    const events = await runs.events(id, last);
-    const steps = await runs.steps(id);
-    last = events.at(-1)?.id ?? last;
-    for (const event of events) {
-      const line = lineOf(event, steps, terminal);
-      if (line !== null) terminal.out(line);
-    }
-    terminal.status(() => statusLine(steps, new Date()));
-    return steps;
+  let verdictSince: number | null = null;
+  return {
+    async show(): Promise<StepView[]> {
+      const events = await runs.events(id, last);
+      const steps = await runs.steps(id);
+      last = events.at(-1)?.id ?? last;
+      if (events.length > 0) verdictSince = null;
+      for (const event of events) {
+        const line = lineOf(event, steps, terminal);
+        if (line !== null) terminal.out(line);
+      }
+      const since = verdictSince;
+      const stillMs = () => formatMs(performance.now() - (since ?? 0));
+      terminal.status(() =>
+        since === null
+          ? statusLine(steps, new Date())
+          : `worker 2 watches the heartbeat of worker 1: still for ${stillMs()} of ${formatMs(deathMs)}`,
+      );
+      return steps;
+    },
+    /** Until something happens, it is the death of the first worker that is waited for. */
+    awaitVerdict(): void {
+      verdictSince = performance.now();
+    },
   };
 }
 

@@ -63,7 +63,7 @@ export function openingLines(
     ['queue', queueKind === 'redis' ? 'Redis (REDIS_URL)' : 'in the same Postgres'],
     [
       'data',
-      `${rows}, as table ${table.schema}.${table.table}; the agent's role may read that schema and nothing else`,
+      `${rows}, as table ${table.schema}.${table.table};\nthe database role of the agent's queries may read that schema and nothing else`,
     ],
     ['mail', mail],
     ['model', modelText(model)],
