@@ -91,8 +91,11 @@ export interface ExpectedCall {
   effect: Effect;
   /** The token that its result holds, whoever gives it: the tool, or an operator who looked at the ledger. */
   token: string;
-  /** False for a call that never takes effect: it is refused, or ends before it starts. */
-  takesEffect: boolean;
+  /**
+   * How often its completed call has taken effect: 0 where it is refused or has none, and `at most 1` for a `once` call
+   * whose unknown fate is told to the model.
+   */
+  applies: 0 | 1 | 'at most 1';
 }
 
 export type ClientOp =
