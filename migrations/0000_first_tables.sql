@@ -191,7 +191,7 @@ CREATE TABLE "pawl"."steps" (
 	CONSTRAINT "steps_tool_is_whole" CHECK ((kind = 'tool') = (num_nulls(turn_seq, position, call_id, effect, input) = 0)),
 	CONSTRAINT "steps_dead_says_why" CHECK (status <> 'dead' or error_code is not null),
 	CONSTRAINT "steps_once_has_one_attempt" CHECK (effect is distinct from 'once' or max_attempts = 1),
-	CONSTRAINT "steps_unknown_is_once" CHECK (not unknown or effect = 'once'),
+	CONSTRAINT "steps_unknown_is_once" CHECK (not unknown or effect is not distinct from 'once'),
 	CONSTRAINT "steps_counts" CHECK (seq > 0 and dispatch >= 0 and attempt >= 0 and failures >= 0 and crashes >= 0 and claims >= 0)
 );
 --> statement-breakpoint

@@ -48,12 +48,11 @@ export async function migrate(databaseUrl: string): Promise<{ applied: string[] 
     await client.query('select pg_advisory_lock($1)', [lockKey]);
     const before = await appliedMigrations(client);
     const missing = missingMigrations(before);
-    if (missing.length > 0) {
-      await applyMigrations(drizzle(client), { migrationsFolder: folder, ...table });
-      await client.query(
-        `insert into pawl.instance (id) values (replace(gen_random_uuid()::text, '-', '')) on conflict do nothing`,
-      );
-    }
+    if (missing.length > 0) await applyMigrations(drizzle(client), { migrationsFolder: folder, ...table });
+    // Each time: a starter that died right after its migrations has left the database without its identity.
+    await client.query(
+      `insert into pawl.instance (id) values (replace(gen_random_uuid()::text, '-', '')) on conflict do nothing`,
+    );
     return { applied: missing };
   } catch (error) {
     throw asPawlError(error);

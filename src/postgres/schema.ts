@@ -243,7 +243,7 @@ export const steps = pawl.table(
     ),
     check('steps_dead_says_why', sql.raw(`status <> 'dead' or error_code is not null`)),
     check('steps_once_has_one_attempt', sql.raw(`effect is distinct from 'once' or max_attempts = 1`)),
-    check('steps_unknown_is_once', sql.raw(`not unknown or effect = 'once'`)),
+    check('steps_unknown_is_once', sql.raw(`not unknown or effect is not distinct from 'once'`)),
     check(
       'steps_counts',
       sql.raw(`seq > 0 and dispatch >= 0 and attempt >= 0 and failures >= 0 and crashes >= 0 and claims >= 0`),
