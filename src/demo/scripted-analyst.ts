@@ -3,7 +3,7 @@
  * messages and nothing else. It finds its columns in the table's description, corrects itself a bounded number of times
  * when a tool reports an error, and says so when it could not finish. Pure: the same messages, the same reply.
  */
-import type { Script, ScriptedAnswer, ScriptedRequest } from '../testing/script.js';
+import type { ScriptedAnswer, ScriptedRequest } from '../testing/script.js';
 import { type DoneCall, readCalls } from './chat.js';
 import { type Findings, money, type Summary, summarise, weekdayOf, writeReport } from './sales-report.js';
 import { daysQuery, groupsQuery, type Purpose, purposeOf, readRows, readTable, tablesQuery } from './sales-sql.js';
@@ -11,8 +11,6 @@ import { daysQuery, groupsQuery, type Purpose, purposeOf, readRows, readTable, t
 type Offer = (name: string, made: number) => boolean;
 
 const tries = 3;
-
-export const scriptedAnalyst: Script = (request) => answerRequest(request);
 
 export function answerRequest(request: Pick<ScriptedRequest, 'system' | 'messages' | 'tools'>): ScriptedAnswer {
   const calls = readCalls(request.messages);
