@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { AgentListing, ToolListing } from '../core/view.js';
 import type { Cli } from './cli.js';
 import { formatAge, formatMs } from './format.js';
-import { type Column, type Format, outputOption, printList, table } from './output.js';
+import { type Column, examples, type Format, outputOption, printList, table } from './output.js';
 import { clip, oneLine } from './width.js';
 import { withRuns } from './world.js';
 
@@ -25,6 +25,7 @@ export function addAgents(program: Command, cli: Cli): void {
     .command('list')
     .description('agents, with their models, tools and limits')
     .addOption(outputOption())
+    .addHelpText('after', examples('pawl agents list'))
     .action(async ({ output }: { output: Format }) => {
       const { terminal, now } = cli.world;
       const data = await withRuns(cli.world, ({ runs }) => runs.agents());
@@ -59,6 +60,7 @@ export function addTools(program: Command, cli: Cli): Command {
     .command('list')
     .description('tools, with what a repeated call would do')
     .addOption(outputOption())
+    .addHelpText('after', examples('pawl tools list'))
     .action(async ({ output }: { output: Format }) => {
       const { terminal } = cli.world;
       const data = await withRuns(cli.world, ({ runs }) => runs.tools());

@@ -13,6 +13,11 @@ export type Format = (typeof formats)[number];
 export const outputOption = () =>
   new Option('-o, --output <format>', 'form of the result').choices(formats).default('table' satisfies Format);
 
+/** What ends the help of a command. */
+export function examples(...lines: readonly string[]): string {
+  return `\n${lines.length === 1 ? 'Example' : 'Examples'}:\n${lines.map((line) => `  $ ${line}`).join('\n')}`;
+}
+
 /** One line of JSON. Characters that a terminal would obey are written as escapes, which JSON reads back the same. */
 export function jsonLine(value: unknown): string {
   return escapeControls(JSON.stringify(value));

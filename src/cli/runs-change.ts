@@ -8,7 +8,7 @@ import type { RaisedLimits, Resolve, Runs } from '../engine/runs.js';
 import { addBulk } from './bulk.js';
 import type { Cli } from './cli.js';
 import { refusedOption, refuseNotBuilt } from './not-built.js';
-import { type Format, outputOption, printOne } from './output.js';
+import { examples, type Format, outputOption, printOne } from './output.js';
 import { countOption, readPositiveDuration, resolutionOption, stepOption } from './values.js';
 import { withRuns } from './world.js';
 
@@ -17,7 +17,7 @@ export function addRunsChange(runs: Command, cli: Cli): void {
     name: 'cancel',
     done: 'cancelled',
     description: 'end runs; a call in flight is aborted',
-    help: '\nExamples:\n  $ pawl runs cancel run_0abc\n  $ pawl runs cancel --agent analyst --since 1h --dry-run',
+    help: examples('pawl runs cancel run_0abc', 'pawl runs cancel --agent analyst --since 1h --dry-run'),
     statuses: ['pending', 'running', 'suspended'],
     act: (use, id) => use.cancel(id),
   });
@@ -28,7 +28,7 @@ export function addRunsChange(runs: Command, cli: Cli): void {
     name: 'redrive',
     done: 'redriven',
     description: 'bring failed runs back at the step that died',
-    help: '\nExamples:\n  $ pawl runs redrive run_0abc\n  $ pawl runs redrive --reason attempts_exhausted --since 12h --yes',
+    help: examples('pawl runs redrive run_0abc', 'pawl runs redrive --reason attempts_exhausted --since 12h --yes'),
     statuses: ['failed'],
     act: (use, id) => use.redrive(id),
   });
@@ -39,6 +39,7 @@ function addPause(runs: Command, cli: Cli): void {
     .command('pause <id>')
     .description('let the calls in flight end, and begin no other')
     .addOption(outputOption())
+    .addHelpText('after', examples('pawl runs pause run_0abc'))
     .action((id: string, { output }: { output: Format }) => change(cli, output, 'paused', (use) => use.pause(id)));
 }
 
@@ -52,7 +53,7 @@ function addResume(runs: Command, cli: Cli): void {
     .addOption(countOption('--max-turns', 'the new limit of turns, those made included'))
     .addOption(new Option('--deadline <time>', 'the new deadline, from now: 2h').argParser(readPositiveDuration))
     .addOption(outputOption())
-    .addHelpText('after', '\nExample:\n  $ pawl runs resume run_0abc --max-steps 100');
+    .addHelpText('after', examples('pawl runs resume run_0abc', 'pawl runs resume run_0abc --max-steps 100'));
   for (const flag of notBuiltLimits) command.addOption(refusedOption(flag));
   command.action((id: string, options: { maxSteps?: number; maxTurns?: number; deadline?: number; output: Format }) => {
     refuseNotBuilt(options, notBuiltLimits);
@@ -73,7 +74,7 @@ function addResolve(runs: Command, cli: Cli): void {
     .addOption(resolutionOption())
     .option('--result <json>', 'with done or failed: what the model is told')
     .addOption(outputOption())
-    .addHelpText('after', `\nExample:\n  $ pawl runs resolve run_0abc --step 4 --as done --result '{"charged":true}'`)
+    .addHelpText('after', examples(`pawl runs resolve run_0abc --step 4 --as done --result '{"charged":true}'`))
     .action((id: string, options: { step: number; as: Resolve['as']; result?: string; output: Format }) => {
       const answer = readAnswer(options);
       return change(cli, options.output, `step ${options.step} answered as ${options.as}`, (use) =>

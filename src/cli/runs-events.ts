@@ -9,7 +9,7 @@ import type { Cli } from './cli.js';
 import { exitOfRun, exits, Interrupted } from './exits.js';
 import { followRun } from './follow.js';
 import { formatTime } from './format.js';
-import { type Column, type Format, jsonLine, jsonText, outputOption, printList, table } from './output.js';
+import { type Column, examples, type Format, jsonLine, jsonText, outputOption, printList, table } from './output.js';
 import { sayEnd } from './run-command.js';
 import { textOf } from './run-page.js';
 import { eventText } from './step-line.js';
@@ -42,6 +42,7 @@ function addEvents(runs: Command, cli: Cli): void {
     .description('all that happened to a run, oldest first; with -o jsonl its whole log')
     .addOption(afterOption())
     .addOption(outputOption())
+    .addHelpText('after', examples('pawl runs events run_0abc', 'pawl runs events run_0abc -o jsonl > run.jsonl'))
     .action(async (id: string, options: { after?: number; output: Format }) => {
       const { terminal } = cli.world;
       const data = await withRuns(cli.world, ({ runs }) => readEvents(cli, runs, id, options));
@@ -80,6 +81,10 @@ async function readEvents(
   }
 }
 
+const watchHelp = `
+Exit status: that of the run, as of pawl run. With -o jsonl it prints each event as it comes.
+${examples('pawl runs watch run_0abc')}`;
+
 function addWatch(runs: Command, cli: Cli): void {
   runs
     .command('watch <id>')
@@ -87,7 +92,7 @@ function addWatch(runs: Command, cli: Cli): void {
     .addOption(afterOption())
     .option('--until-final', 'go on while it waits for somebody')
     .addOption(outputOption())
-    .addHelpText('after', '\nExit status: that of the run, as of pawl run. -o jsonl prints each event as it comes.')
+    .addHelpText('after', watchHelp)
     .action(async (id: string, options: { after?: number; untilFinal?: boolean; output: Format }) => {
       cli.exit = await withRuns(cli.world, ({ runs }) => watch(cli, runs, id, options), { handlesInterrupt: true });
     });

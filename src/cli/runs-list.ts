@@ -6,7 +6,7 @@ import type { RunFilter, RunPage, RunView } from '../core/view.js';
 import type { Runs } from '../engine/runs.js';
 import type { Cli } from './cli.js';
 import { formatAge, formatCost } from './format.js';
-import { type Column, type Format, outputOption, printList, table } from './output.js';
+import { type Column, examples, type Format, outputOption, printList, table } from './output.js';
 import { statusColour, textOf } from './run-page.js';
 import { countOption, reasonOption, sinceOption, statusOption, tagOption } from './values.js';
 import { clip, oneLine } from './width.js';
@@ -45,10 +45,7 @@ export function addRunsList(runs: Command, cli: Cli): void {
     .addOption(countOption('--limit', 'at most so many').default(50))
     .option('--cursor <cursor>', 'go on where an earlier list ended')
     .addOption(outputOption())
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ pawl runs list --status failed --since 1d\n  $ pawl runs list --agent analyst -o id',
-    )
+    .addHelpText('after', examples('pawl runs list --status failed --since 1d', 'pawl runs list --agent analyst -o id'))
     .action(async (options: FilterOptions & { limit: number; cursor?: string; output: Format }) => {
       const { terminal } = cli.world;
       const page = await withRuns(cli.world, ({ runs }) =>

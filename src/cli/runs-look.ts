@@ -6,7 +6,7 @@ import type { StepView } from '../core/view.js';
 import type { Cli } from './cli.js';
 import { formatCost, formatSpan, formatTokens } from './format.js';
 import { messagesText } from './messages-text.js';
-import { type Column, type Format, outputOption, printList, printOne, table } from './output.js';
+import { type Column, examples, type Format, outputOption, printList, printOne, table } from './output.js';
 import { runPage, textOf } from './run-page.js';
 import { clip, oneLine } from './width.js';
 import { withRuns } from './world.js';
@@ -22,6 +22,7 @@ function addShow(runs: Command, cli: Cli): void {
     .command('show <id>')
     .description('one run: where it stands, why, and what to do about it')
     .addOption(outputOption())
+    .addHelpText('after', examples('pawl runs show run_0abc', 'pawl runs show run_0abc -o json'))
     .action(async (id: string, { output }: { output: Format }) => {
       const { terminal, now } = cli.world;
       const [run, steps] = await withRuns(cli.world, async ({ runs }) => {
@@ -52,6 +53,7 @@ function addSteps(runs: Command, cli: Cli): void {
     .command('steps <id>')
     .description('the steps of a run')
     .addOption(outputOption())
+    .addHelpText('after', examples('pawl runs steps run_0abc'))
     .action(async (id: string, { output }: { output: Format }) => {
       const { terminal, now } = cli.world;
       const data = await withRuns(cli.world, ({ runs }) => runs.steps(id));
@@ -81,6 +83,7 @@ function addMessages(runs: Command, cli: Cli): void {
     .command('messages <id>')
     .description('what the model and the agent said to one another')
     .addOption(outputOption())
+    .addHelpText('after', examples('pawl runs messages run_0abc'))
     .action(async (id: string, { output }: { output: Format }) => {
       const { terminal } = cli.world;
       const data = await withRuns(cli.world, ({ runs }) => runs.messages(id));

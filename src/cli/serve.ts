@@ -5,7 +5,7 @@
 import type { Command } from 'commander';
 import type { Cli } from './cli.js';
 import { countOf } from './format.js';
-import { type Format, outputOption, printList } from './output.js';
+import { examples, type Format, outputOption, printList } from './output.js';
 import { roleOption } from './values.js';
 import { type Role, terminalLog, type WorkerHandle, type World } from './world.js';
 
@@ -16,15 +16,16 @@ export function addServing(program: Command, cli: Cli): void {
   addDemo(program, cli);
 }
 
+const workerHelp = `
+The agents come from pawl.config.ts (or the file PAWL_CONFIG names), the services from DATABASE_URL and REDIS_URL.
+${examples('pawl worker', 'pawl worker --role steps')}`;
+
 function addWorker(program: Command, cli: Cli): void {
   program
     .command('worker')
     .description('run steps, and rescue what other workers lost, until Ctrl-C')
     .addOption(roleOption())
-    .addHelpText(
-      'after',
-      '\nThe agents come from pawl.config.ts (or PAWL_CONFIG), the services from DATABASE_URL and REDIS_URL.',
-    )
+    .addHelpText('after', workerHelp)
     .action(async ({ role }: { role: Role }) => {
       const worker = await cli.world.services.startWorker(role);
       await untilToldToEnd(cli.world, worker);
@@ -43,6 +44,7 @@ function addDev(program: Command, cli: Cli): void {
   program
     .command('dev')
     .description('all that is needed on a desk: database, migrations and a worker, until Ctrl-C')
+    .addHelpText('after', examples('pawl dev'))
     .action(() => dev(cli));
 }
 
@@ -74,6 +76,7 @@ function addMigrate(program: Command, cli: Cli): void {
     .command('migrate')
     .description("bring the database up to this version's schema; safe at any time and from many places at once")
     .addOption(outputOption())
+    .addHelpText('after', examples('pawl migrate'))
     .action(async ({ output }: { output: Format }) => {
       const { terminal, services } = cli.world;
       const { applied } = await services.migrate(terminalLog(terminal));
@@ -93,6 +96,7 @@ function addDemo(program: Command, cli: Cli): void {
     .command('demo')
     .description('the whole story in one command: a run, a killed worker, the run resumed')
     .option('--csv <file>', 'analyse this table instead of the one that comes with Pawl')
+    .addHelpText('after', examples('pawl demo', 'pawl demo --csv sales.csv'))
     .action(async (options: { csv?: string }) => {
       cli.exit = await cli.world.services.runDemo(options, cli.world.interrupt);
     });

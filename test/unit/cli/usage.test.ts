@@ -103,10 +103,22 @@ describe('help', () => {
     }
   });
 
-  it('ends most commands with an example', async () => {
-    for (const name of ['cancel', 'redrive', 'resume', 'resolve', 'list']) {
-      expect((await pawl(['runs', name, '--help'])).out).toMatch(new RegExp(`\\$ pawl runs ${name}`));
-    }
+  it('ends with an example of the command itself, whichever it is', async () => {
+    const names = async (args: string[]): Promise<string[]> => {
+      const commands = (await pawl([...args, '--help'])).out.split('Commands:\n')[1]?.split('\n\n')[0] ?? '';
+      return [...commands.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name ?? '').filter((name) => name !== 'help');
+    };
+    const groups = ['runs', 'agents', 'tools'];
+    const ofGroups = await Promise.all(
+      groups.map(async (group) => (await names([group])).map((name) => [group, name])),
+    );
+    const all = [
+      ...(await names([])).filter((name) => !groups.includes(name)).map((name) => [name]),
+      ...ofGroups.flat(),
+    ];
+    expect(all).toHaveLength(18);
+    for (const args of all)
+      expect((await pawl([...args, '--help'])).out).toMatch(new RegExp(`\\$ pawl ${args.join(' ')}( |$)`, 'm'));
   });
 
   it('knows the version of the package', async () => {
