@@ -1,0 +1,117 @@
+/**
+ * The queue from outside, as an operator and their dashboard have it: BullMQ itself on the same jobs. It presses Retry,
+ * wipes everything, and delivers old jobs once more.
+ */
+import { type ConnectionOptions, createPostgresBackend, type Job, Queue } from 'bullmq';
+import { Redis } from 'ioredis';
+import pg from 'pg';
+import { until } from './until.js';
+
+export interface JobRef {
+  queue: string;
+  runId: string;
+  seq: number;
+  dispatch: number;
+}
+
+export interface Dashboard {
+  /** Waits until the job, asked for anew each time, is in the failed set; then does what a dashboard's button does. */
+  retry(job: () => Promise<JobRef>, withinMs: number): Promise<void>;
+  /** The queue loses everything: FLUSHDB, or all of BullMQ's tables emptied. */
+  wipe(): Promise<void>;
+  /** Delivers each of these jobs once more, where the queue no longer holds it, and waits until all are done with. */
+  deliverAgain(jobs: readonly JobRef[], withinMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface QueueServices {
+  databaseUrl: string;
+  redisUrl: string | null;
+}
+
+export async function openDashboard(services: QueueServices): Promise<Dashboard> {
+  const { redisUrl } = services;
+  const ground = redisUrl === null ? postgresGround(services) : await redisGround(redisUrl, services);
+  const jobId = ({ runId, seq, dispatch }: JobRef) => `${runId}.${seq}.${dispatch}`;
+  const find = async (job: JobRef): Promise<Job | undefined> => ground.queue(job.queue).getJob(jobId(job));
+
+  return {
+    async retry(current, withinMs) {
+      const job = await until('the dead letter in the failed set', withinMs, async () => {
+        const found = await find(await current());
+        return (await found?.isFailed()) ? found : undefined;
+      });
+      await job.retry('failed');
+    },
+    wipe: ground.wipe,
+    async deliverAgain(jobs, withinMs) {
+      const added: JobRef[] = [];
+      for (const job of jobs) {
+        if ((await find(job)) !== undefined) continue;
+        const { runId, seq, dispatch } = job;
+        await ground
+          .queue(job.queue)
+          .add('step', { runId, seq, dispatch }, { jobId: jobId(job), removeOnComplete: true });
+        added.push(job);
+      }
+      await until(`${added.length} old jobs delivered`, withinMs, async () => {
+        const left = await Promise.all(added.map(find));
+        return left.every((job) => job === undefined);
+      });
+    },
+    close: ground.close,
+  };
+}
+
+interface RawGround {
+  queue(name: string): Queue;
+  wipe(): Promise<void>;
+  close(): Promise<void>;
+}
+
+async function redisGround(url: string, { databaseUrl }: QueueServices): Promise<RawGround> {
+  const database = new pg.Client({ connectionString: databaseUrl });
+  await database.connect();
+  const { rows } = await database.query<{ id: string }>('select id from pawl.instance');
+  await database.end();
+  const client = new Redis(url, { maxRetriesPerRequest: null });
+  const queues = new Map<string, Queue>();
+  const open = (name: string) =>
+    new Queue(`pawl-${name}`, { connection: client as ConnectionOptions, prefix: `{pawl:${rows[0]?.id}}` });
+  return {
+    queue: (name) => kept(queues, name, open),
+    wipe: async () => void (await client.flushdb()),
+    async close() {
+      for (const queue of queues.values()) await queue.close();
+      await client.quit();
+    },
+  };
+}
+
+function postgresGround({ databaseUrl }: QueueServices): RawGround {
+  const pool = new pg.Pool({ connectionString: databaseUrl, max: 3, options: '-c search_path=bullmq' });
+  pool.on('error', () => {});
+  const queues = new Map<string, Queue>();
+  const open = (name: string) =>
+    new Queue(`pawl-${name}`, { connection: pool }, createPostgresBackend) as unknown as Queue;
+  return {
+    queue: (name) => kept(queues, name, open),
+    async wipe() {
+      const { rows } = await pool.query<{ name: string }>(
+        `select format('%I.%I', schemaname, tablename) as name from pg_tables
+         where schemaname = 'bullmq' and tablename not like '%migration%' and tablename not like '%version%'`,
+      );
+      await pool.query(`truncate ${rows.map(({ name }) => name).join(', ')} cascade`);
+    },
+    async close() {
+      for (const queue of queues.values()) await queue.close();
+      await pool.end();
+    },
+  };
+}
+
+function kept(queues: Map<string, Queue>, name: string, open: (name: string) => Queue): Queue {
+  const known = queues.get(name) ?? open(name);
+  queues.set(name, known);
+  return known;
+}

@@ -1,0 +1,70 @@
+/**
+ * The kill matrix: a real worker process is killed, its queue wiped, or both, in each gap of the protocol, for each kind of
+ * step, on each queue. Whatever was hit, the run ends as PROTOCOL.md says, and its invariants hold. Cases are played side by
+ * side, each with a database and a queue of its own; the tests below wait for theirs. `npm run kill-matrix` prints the table.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTestRedis, queueBackends } from '../support/services.js';
+import { type Case, casesOn, expectedOf } from './cases.js';
+import { type Played, playCase } from './play.js';
+import { openStage, type Stage } from './stage.js';
+import { type Result, writeTable } from './table.js';
+
+/** All of them; PAWL_TEST_CASES, a pattern over their ids, plays some. */
+const chosen = new RegExp(process.env.PAWL_TEST_CASES ?? '');
+const cases = queueBackends()
+  .flatMap(casesOn)
+  .filter(({ id }) => chosen.test(id));
+/** Deaths wait for BullMQ to find the lost job, most of a minute: they have lanes of their own. */
+const lanes = { quick: 4, slow: 4 };
+
+const results = new Map(cases.map(({ id }) => [id, later<Played>()]));
+const ended: Result[] = [];
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await openStage(cases);
+  const isSlow = ({ place }: Case) => place === 'after_death';
+  const slow = cases.filter(isSlow);
+  const quick = cases.filter((one) => !isSlow(one));
+  for (let lane = 0; lane < lanes.slow; lane++) void playInTurn(slow);
+  for (let lane = 0; lane < lanes.quick; lane++) void playInTurn(quick);
+});
+
+/** A lane: takes the next case while there is one, with one Redis database for all of them. */
+async function playInTurn(waiting: Case[]): Promise<void> {
+  const redis = queueBackends().includes('redis') ? createTestRedis() : null;
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    const one = next;
+    const playing = (async () => playCase(one, stage, one.backend === 'redis' ? ((await redis)?.url ?? null) : null))();
+    const played = await playing.catch(() => null);
+    ended.push({ case: one, played });
+    results.get(one.id)?.resolve(playing);
+  }
+}
+
+function later<T>(): { promise: Promise<T>; resolve: (value: T | Promise<T>) => void } {
+  let resolve: (value: T | Promise<T>) => void = () => {};
+  const promise = new Promise<T>((settle) => {
+    resolve = settle;
+  });
+  // A case that fails is reported by its test, which may not wait for it yet.
+  promise.catch(() => {});
+  return { promise, resolve };
+}
+
+afterAll(async () => {
+  await Promise.allSettled([...results.values()].map(({ promise }) => promise));
+  await stage.close();
+  const place = new Map(cases.map(({ id }, index) => [id, index]));
+  ended.sort((a, b) => (place.get(a.case.id) ?? 0) - (place.get(b.case.id) ?? 0));
+  process.stdout.write(`\n${writeTable(ended)}\n`);
+}, 300_000);
+
+describe('the run ends and its invariants hold after', () => {
+  const named = cases.map((one) => [`${one.blow} ${one.place} of step ${one.kind} on ${one.backend}`, one] as const);
+  it.each(named)('%s', { timeout: 600_000 }, async (_name, one) => {
+    const { recoveredMs: _, ...left } = await (results.get(one.id)?.promise ?? Promise.reject(new Error('not played')));
+    expect(left).toEqual({ ...expectedOf(one), breaches: [] });
+  });
+});

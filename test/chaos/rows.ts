@@ -1,0 +1,95 @@
+/** All that Postgres holds of one run, read by one statement and so at one instant, as the checker wants it. */
+import type pg from 'pg';
+
+export interface RunRow {
+  id: string;
+  status: string;
+  reason: string | null;
+  output: string | null;
+  next_seq: number;
+  open_steps: number;
+  suspended_steps: number;
+  last_event: number;
+  finished_at: string | null;
+}
+
+export interface StepRow {
+  seq: number;
+  kind: string;
+  queue: string;
+  status: string;
+  dispatch: number;
+  attempt: number;
+  effect: string | null;
+  unknown: boolean;
+  claim_token: string | null;
+  worker_id: string | null;
+  waiting_for: string | null;
+  idempotency_key: string | null;
+  turn_seq: number | null;
+  position: number | null;
+  output: string | null;
+  error_code: string | null;
+  /** Milliseconds that a pending step has been due for, and a running one claimed. */
+  due_for_ms: number;
+  claimed_for_ms: number | null;
+  worker_lives: boolean;
+}
+
+export interface AttemptRow {
+  token: string;
+  seq: number;
+  ended_by: string;
+  recorded: boolean;
+  error_code: string | null;
+  late_note: string | null;
+}
+
+export interface MessageRow {
+  seq: number;
+  pos: number;
+  body: string;
+}
+
+export interface EventRow {
+  id: number;
+  type: string;
+  seq: number | null;
+}
+
+export interface Rows {
+  run: RunRow;
+  steps: StepRow[];
+  attempts: AttemptRow[];
+  messages: MessageRow[];
+  events: EventRow[];
+}
+
+const rowsSql = `
+select row_to_json(r) as run,
+  (select json_agg(s order by s.seq) from (
+     select s.*, extract(epoch from clock_timestamp() - s.due_at) * 1000 as due_for_ms,
+       extract(epoch from clock_timestamp() - s.claimed_at) * 1000 as claimed_for_ms,
+       exists (select 1 from pawl.workers w where w.id = s.worker_id and w.state = 'live') as worker_lives
+     from pawl.steps s where s.run_id = r.id) s) as steps,
+  (select coalesce(json_agg(a order by a.seq, a.ended_at, a.token), '[]') from pawl.attempts a where a.run_id = r.id) as attempts,
+  (select coalesce(json_agg(m order by m.seq, m.pos), '[]') from pawl.messages m where m.run_id = r.id) as messages,
+  (select coalesce(json_agg(e order by e.id), '[]') from pawl.events e where e.run_id = r.id) as events
+from pawl.runs r where r.id = $1`;
+
+export async function readRows(pool: pg.Pool, runId: string): Promise<Rows> {
+  const { rows } = await pool.query<Rows>(rowsSql, [runId]);
+  if (rows[0] === undefined) throw new Error(`run ${runId} is lost`);
+  return rows[0];
+}
+
+/** What of a final run may never change: everything but the notes on its attempts. */
+export function frozenPart({ run, steps, messages, events, attempts }: Rows): string {
+  return JSON.stringify({
+    run,
+    steps: steps.map(({ due_for_ms: _, claimed_for_ms: __, worker_lives: ___, ...step }) => step),
+    messages,
+    events,
+    attempts: attempts.map(({ late_note: _, ...attempt }) => attempt),
+  });
+}
