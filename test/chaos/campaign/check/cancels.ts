@@ -1,0 +1,44 @@
+/**
+ * I11: no claim commits after a cancel does, and a call in flight is aborted within 3 s while its worker lives. Both times
+ * are the database's, read under the run's lock.
+ */
+import type { Evidence } from '../evidence.js';
+import { type Breach, breachOf, type Dossier, eventsOf, isRunFinal, ms, see, tracesOf } from './dossier.js';
+import { disturbedSpans, overlaps } from './spans.js';
+
+const abortedWithinMs = 3_000;
+/** The record of what was aborted. */
+const slackMs = 1_000;
+
+export function checkCancels(evidence: Evidence, dossiers: readonly Dossier[]): Breach[] {
+  const disturbed = disturbedSpans(evidence);
+  return dossiers.flatMap((dossier) => {
+    const [cancel] = eventsOf(dossier, 'run.cancel_requested');
+    const found = ofAnswers(dossier);
+    if (cancel === undefined) return found;
+    const at = ms(cancel.at);
+    const isCalm = !overlaps(disturbed, { from: at - 2_000, to: at + abortedWithinMs + slackMs });
+    for (const step of dossier.steps) {
+      for (const { startedAt, ended, where } of tracesOf(dossier, step)) {
+        if (startedAt > at) {
+          const text = `step ${step.seq} was claimed ${startedAt - at} ms after the run was cancelled`;
+          found.push(breachOf('I11', dossier, text, see('events', cancel), where));
+        }
+        const endedAt = ended?.at ?? (step.finished_at === null ? null : ms(step.finished_at));
+        if (step.effect === 'once' || endedAt === null || endedAt <= at + abortedWithinMs + slackMs) continue;
+        if (!isCalm || startedAt > at) continue;
+        const text = `step ${step.seq} went on for ${endedAt - at} ms after the run was cancelled`;
+        found.push(breachOf('I11', dossier, text, see('events', cancel), where));
+      }
+    }
+    return found;
+  });
+}
+
+function ofAnswers(dossier: Dossier): Breach[] {
+  const { run } = dossier;
+  const accepted = dossier.clients.filter((call) => call.op === 'cancel' && call.answer.ok);
+  if (accepted.length === 0 || !isRunFinal(run) || run.status === 'cancelled') return [];
+  const where = [see('clients', ...accepted), see('runs', run)];
+  return [breachOf('I11', dossier, `is ${run.status} though its cancel was accepted`, ...where)];
+}

@@ -1,0 +1,53 @@
+/**
+ * The checker as a pure function: a campaign's evidence in, a report out. Each invariant is judged in a file of its own;
+ * I9 waits for schedules, and I13 is measured by the benchmarks.
+ */
+import type { Evidence, Report } from '../evidence.js';
+import { checkAttempts } from './attempts.js';
+import { checkCancels } from './cancels.js';
+import { checkClaims, checkSwallowed, checkTokens } from './claims.js';
+import { countWhatHappened, missingFrom } from './counts.js';
+import { type Breach, dossiersOf } from './dossier.js';
+import { checkEnd } from './ends.js';
+import { checkForeignKeys, checkKeys } from './keys.js';
+import { checkSettled, checkStanding, checkStarts } from './lost.js';
+import { checkOnce } from './once.js';
+import { checkOutput } from './outputs.js';
+import { checkHistory, checkRequests } from './requests.js';
+import { checkSeqs } from './seqs.js';
+import { checkStillness } from './stillness.js';
+import { checkTakeovers } from './takeovers.js';
+import { checkUsage } from './usage.js';
+
+/** `secrets`: what secretsIn found in the texts that the evidence was read from. */
+export function judge(evidence: Evidence, secrets: readonly Breach[] = []): Report {
+  const dossiers = dossiersOf(evidence);
+  const breaches = [
+    ...checkStarts(evidence, dossiers),
+    ...dossiers.flatMap((dossier) => [
+      ...checkSettled(dossier, evidence),
+      ...checkOutput(dossier),
+      ...checkSeqs(dossier),
+      ...checkEnd(dossier, evidence),
+      ...checkStanding(dossier),
+      ...checkClaims(dossier),
+      ...checkKeys(dossier),
+      ...checkOnce(dossier),
+      ...checkHistory(dossier),
+      ...checkUsage(dossier),
+      ...checkAttempts(dossier),
+    ]),
+    ...checkStillness(evidence, dossiers),
+    ...checkTokens(dossiers),
+    ...checkSwallowed(evidence, dossiers),
+    ...checkForeignKeys(evidence),
+    ...checkRequests(evidence, dossiers),
+    ...checkCancels(evidence, dossiers),
+    ...checkTakeovers(evidence),
+    ...secrets,
+  ];
+  const counts = countWhatHappened(evidence, dossiers);
+  const missing = missingFrom(counts, evidence);
+  const verdict = breaches.length > 0 ? 'failed' : missing.length > 0 ? 'inconclusive' : 'passed';
+  return { verdict, breaches, counts, missing };
+}

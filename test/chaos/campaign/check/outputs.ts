@@ -1,0 +1,48 @@
+/**
+ * Each run ends as its plan says: with exactly that output, or for that reason, or cancelled by a client that asked for it;
+ * and it went there by the plan's own steps.
+ */
+import { type Breach, breachOf, type Dossier, isRunFinal, see } from './dossier.js';
+
+export function checkOutput(dossier: Dossier): Breach[] {
+  const { run, expected } = dossier;
+  if (expected === null) return [];
+  return [...(isRunFinal(run) ? ofEnd(dossier) : []), ...ofSteps(dossier)];
+}
+
+function ofEnd(dossier: Dossier): Breach[] {
+  const { run, expected } = dossier;
+  const wrong = (text: string) => [breachOf('output', dossier, text, see('runs', run))];
+  if (run.status === 'cancelled') {
+    const asked = dossier.clients.some((call) => call.op === 'cancel');
+    return expected?.cancels === true && asked ? [] : wrong('is cancelled, and nobody asked for it');
+  }
+  if (run.status !== expected?.status || (run.status === 'failed' && run.reason !== expected.reason)) {
+    const name = (status: string | undefined, reason: string | null | undefined) =>
+      reason == null ? status : `${status} (${reason})`;
+    return wrong(`is ${name(run.status, run.reason)}, and not ${name(expected?.status, expected?.reason)}`);
+  }
+  const isSame = plain(run.output, run.output_is_json) === plain(expected.output, run.output_is_json);
+  return isSame ? [] : wrong(`answers ${run.output}, and not ${expected.output}`);
+}
+
+function plain(text: string | null, isJson: boolean): string | null {
+  return text === null || !isJson ? text : JSON.stringify(JSON.parse(text));
+}
+
+function ofSteps(dossier: Dossier): Breach[] {
+  const { run, steps, expected } = dossier;
+  const planned = new Map<number, string>([
+    ...(expected?.llmSeqs ?? []).map((seq) => [seq, 'llm'] as const),
+    ...(expected?.calls ?? []).map((call) => [call.seq, call.tool] as const),
+  ]);
+  const strange = steps.filter((step) => planned.get(step.seq) !== (step.kind === 'llm' ? 'llm' : step.name));
+  const found = strange.map((step) => {
+    const text = `step ${step.seq} is ${step.kind} ${step.name}, and not ${planned.get(step.seq) ?? 'planned at all'}`;
+    return breachOf('output', dossier, text, see('steps', step));
+  });
+  const isWhole = run.status === 'completed' || run.status === 'failed';
+  if (isWhole && steps.length < planned.size)
+    found.push(breachOf('output', dossier, `took ${steps.length} of its ${planned.size} steps`, see('runs', run)));
+  return found;
+}

@@ -1,0 +1,87 @@
+/**
+ * The agents of a campaign as a worker has them. What their tools do happens in the world's process (world.ts), which is
+ * never killed; here is only the asking, so nothing that a killed worker knew is missed.
+ */
+import { z } from 'zod';
+import { type Agent, defineAgent } from '../../../src/core/agent.js';
+import { defineTool, notStarted, type Tool, type ToolContext } from '../../../src/core/tool.js';
+import { withToken } from './plan.js';
+import { crews, llmTimeoutMs, type ToolName, tools, toolTimeoutMs } from './trade.js';
+
+/** A call as the world is told of it. */
+export interface EffectOrder {
+  ref: string;
+  tool: ToolName;
+  runId: string;
+  seq: number;
+  attempt: number;
+  key: string;
+}
+
+export type EffectAnswer = { ok: true; token: string } | { ok: false; message: string; token: string };
+
+/** What the ledger says of a call: whether it ever took effect. */
+export interface Fate {
+  happened: boolean;
+  token: string;
+}
+
+const input = z.object({ ref: z.string(), note: z.string().optional() });
+
+export function crewOf(worldUrl: string): Agent[] {
+  async function ask<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+    const response = await fetch(`${worldUrl}/${path}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    if (!response.ok) throw new Error(`the world answered ${response.status}`);
+    return (await response.json()) as T;
+  }
+
+  async function act(tool: ToolName, ref: string, context: ToolContext): Promise<string> {
+    const { runId, stepSeq: seq, attempt, idempotencyKey: key, signal } = context;
+    const order: EffectOrder = { ref, tool, runId, seq, attempt, key };
+    const answer = await ask<EffectAnswer>(tools[tool].effect === 'once' ? 'once' : 'effect', order, signal);
+    if (answer.ok) return withToken(`done: ${tool}`, answer.token);
+    const message = withToken(answer.message, answer.token);
+    // A refusal says for certain that nothing happened, and an error says nothing.
+    throw tools[tool].effect === 'once' && answer.message === 'refused' ? notStarted(message) : new Error(message);
+  }
+
+  const define = (name: ToolName): Tool => {
+    const { effect, onUnknown, pool, sequential } = tools[name];
+    const base = {
+      name,
+      description: `Does what ${name} does.`,
+      input,
+      effect,
+      timeoutMs: toolTimeoutMs,
+      sequential,
+      ...(pool === null ? {} : { pool }),
+      execute: ({ ref }: { ref: string }, context: ToolContext) => act(name, ref, context),
+    };
+    if (onUnknown === null) return defineTool(base);
+    if (onUnknown !== 'look') return defineTool({ ...base, onUnknown });
+    return defineTool({
+      ...base,
+      async onUnknown({ context: { runId, stepSeq: seq, signal } }) {
+        const fate = await ask<Fate>('fate', { runId, seq }, signal);
+        return fate.happened ? { done: withToken(`done: ${name}`, fate.token) } : 'ask';
+      },
+    });
+  };
+
+  return Object.entries(crews).map(([name, crew]) =>
+    defineAgent({
+      name,
+      instructions: `You are the ${name}.`,
+      model: 'scripted',
+      tools: crew.map(define),
+      retry: { baseMs: 100, capMs: 500 },
+      llmTimeoutMs,
+      limits: { maxSteps: 200, maxTurns: 100 },
+      ...(name === 'auditor' ? { output: z.object({ digest: z.string() }) } : {}),
+    }),
+  );
+}

@@ -1,0 +1,175 @@
+/**
+ * Breaks things: three lanes side by side (processes, services and the net, jobs and replies), each drawing one fault after
+ * the other by weight from the seed. Writes down what it did, and at the end makes everything whole again.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { bullmqSchemaFaults } from './bullmq-schema-faults.js';
+import { queueNames } from './by-hand.js';
+import type { Fault, FaultKind } from './evidence.js';
+import { between, type FaultMaker, type Scene } from './faults.js';
+import { jobFaults } from './job-faults.js';
+import { netFaults, swallowedReply } from './net-faults.js';
+import type { Notebook } from './notebook.js';
+import { healDisk, healSerialization, postgresFaults } from './postgres-faults.js';
+import { processFaults } from './process-faults.js';
+import { type Random, randomOf } from './random.js';
+import { redisFaults } from './redis-faults.js';
+
+/** Pauses between two faults of a lane, from and to. */
+export interface Pace {
+  processes: readonly [number, number];
+  services: readonly [number, number];
+  jobs: readonly [number, number];
+}
+
+export interface NemesisOptions {
+  scene: Scene;
+  pace: Pace;
+  seed: number;
+  notebook: Notebook;
+  now: () => number;
+  /** Kinds to leave out, or nothing but these. */
+  only: readonly FaultKind[] | null;
+}
+
+interface Lane {
+  pace: readonly [number, number];
+  makers: readonly FaultMaker[];
+  random: Random;
+}
+
+/** A fault that is not over by then is given up on; what it broke is healed at the end. */
+const longestFaultMs = 150_000;
+const servicesAgainMs = 60_000;
+
+export class Nemesis {
+  private readonly lanes: Lane[];
+  private readonly aside = new Set<Promise<void>>();
+  private asideRuns = false;
+  private stopping = false;
+  private ids = 0;
+
+  constructor(private readonly options: NemesisOptions) {
+    const { scene, pace, seed, only, now } = options;
+    const allowed = (makers: readonly FaultMaker[]) =>
+      makers.filter(({ kind }) => only === null || only.includes(kind));
+    const queueFaults = scene.backend === 'redis' ? redisFaults : bullmqSchemaFaults;
+    const lane = (name: keyof Pace, makers: readonly FaultMaker[]): Lane => {
+      return { pace: pace[name], makers: allowed(makers), random: randomOf(seed, 'lane', name) };
+    };
+    this.lanes = [
+      lane('processes', processFaults(now)),
+      lane('services', [...queueFaults, ...postgresFaults(scene), ...netFaults]),
+      lane('jobs', [...jobFaults, swallowedReply]),
+    ].filter(({ makers }) => makers.length > 0);
+  }
+
+  /** A time in which nothing is broken. */
+  async quiet(ms: number): Promise<void> {
+    const { now, notebook } = this.options;
+    const beganAt = now();
+    await delay(ms);
+    const rest = { details: {}, inFlight: [], failed: null };
+    notebook.fault({ id: this.nextId(), kind: 'quiet', target: 'everything', beganAt, endedAt: now(), ...rest });
+  }
+
+  /** Breaks things while `mayGoOn`; returns when the last fault is over. */
+  async rage(mayGoOn: () => boolean): Promise<void> {
+    const goesOn = () => mayGoOn() && !this.stopping;
+    await Promise.all(this.lanes.map((lane) => this.runLane(lane, goesOn)));
+    await Promise.all(this.aside);
+  }
+
+  /** Ends early. */
+  stop(): void {
+    this.stopping = true;
+  }
+
+  private async runLane({ pace, makers, random }: Lane, goesOn: () => boolean): Promise<void> {
+    const weighted = makers.map((item) => ({ item, weight: item.weight }));
+    while (goesOn()) {
+      await delay(between(random, pace));
+      if (!goesOn()) return;
+      const maker = random.weighted(weighted);
+      if (maker.aside !== true) await this.commit(maker, random);
+      else if (!this.asideRuns) this.commitAside(maker, random);
+    }
+  }
+
+  /** One at a time, beside its lane. */
+  private commitAside(maker: FaultMaker, random: Random): void {
+    this.asideRuns = true;
+    const committed = this.commit(maker, random).finally(() => {
+      this.asideRuns = false;
+      this.aside.delete(committed);
+    });
+    this.aside.add(committed);
+  }
+
+  private async commit({ kind, make }: FaultMaker, random: Random): Promise<void> {
+    const { scene, now, notebook } = this.options;
+    const id = this.nextId();
+    const beganAt = now();
+    const fault = (rest: Partial<Fault>): Fault => {
+      const nothing = { target: kind, details: {}, inFlight: [], failed: null };
+      return { id, kind, beganAt, endedAt: now(), ...nothing, ...rest };
+    };
+    const made = make(scene, random);
+    made.catch(() => {});
+    try {
+      const { target, details = {}, hit, inFlight = [], failed } = await bounded(made);
+      const atOnce = hit === undefined ? {} : { hitAt: hit.at };
+      const after = inFlight.map((flight) => ({ ...flight, gap: 'after_call' as const }));
+      notebook.fault(fault({ target, details: { ...details, ...atOnce }, inFlight: after, failed: failed ?? null }));
+    } catch (error) {
+      notebook.fault(fault({ failed: String(error).slice(0, 300) }));
+    }
+  }
+
+  /** Makes everything whole again, whatever was left broken. */
+  async heal(): Promise<void> {
+    const { scene } = this.options;
+    const { net, fleet, redis, postgres, queues } = scene;
+    for (const proxy of [net.postgres, net.redis]) {
+      proxy?.delay(0);
+      proxy?.freeze(false);
+      await proxy?.refuse(false);
+    }
+    for (const place of fleet.places) {
+      place.signal('SIGCONT');
+      place.tell({ do: 'live' });
+    }
+    await healDisk(scene);
+    await postgres.revive();
+    await healSerialization(scene);
+    if (redis !== null) {
+      await redis.client.config('SET', 'maxmemory', '0');
+      await redis.client.replicaof('NO', 'ONE');
+    }
+    for (const name of queueNames)
+      await queues
+        .queue(name)
+        .resume()
+        .catch(() => {});
+    await Promise.all(fleet.places.map((place) => place.readyAgain(servicesAgainMs)));
+  }
+
+  private nextId(): number {
+    this.ids += 1;
+    return this.ids;
+  }
+}
+
+async function bounded<T>(work: Promise<T>): Promise<T> {
+  const timer = new AbortController();
+  try {
+    return await Promise.race([
+      work,
+      delay(longestFaultMs, undefined, { signal: timer.signal }).then(() => {
+        throw new Error(`it was not over after ${longestFaultMs} ms`);
+      }),
+    ]);
+  } finally {
+    timer.abort();
+  }
+}

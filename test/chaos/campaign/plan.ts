@@ -1,0 +1,227 @@
+/**
+ * The plan of a run: what its model asks for, what goes wrong on the way, and how it ends, as a function of the seed and
+ * the plan's number. What a turn asks for depends on the results of the turns before it, so that a result lost, swapped or
+ * doubled leads elsewhere and ends in another output. Shared by the model, the world outside and the clients.
+ */
+import type { Effect } from '../../../src/core/step.js';
+import type { Expected, Hit } from './evidence.js';
+import { type Random, randomOf, tokenOf } from './random.js';
+import { crews, type ToolName, tools, toolsOfAgent } from './trade.js';
+
+export interface PlannedCall {
+  /** Names the call: plan, turn, place. */
+  ref: string;
+  tool: ToolName | 'nonsense';
+  effect: Effect;
+  token: string;
+  /** What the world answers at each hit; `ok` after the last. */
+  answers: Exclude<Hit['answer'], 'ok'>[];
+  /** Refused whenever it is tried. */
+  refusedForGood: boolean;
+  delayMs: number;
+}
+
+/** What the model does before it answers a turn as planned. */
+export type ModelFault =
+  | '429'
+  | '429 with retry-after'
+  | '500'
+  | '503 page'
+  | 'reset'
+  | 'malformed'
+  | 'empty'
+  | 'error in 200'
+  | 'hang'
+  | '400';
+
+export interface Turn {
+  faults: ModelFault[];
+  /** The fault comes for ever: the run cannot go on. */
+  fails: ModelFault | null;
+  delayMs: number;
+  /** Empty: the turn answers with text. */
+  calls: PlannedCall[];
+  text: string | null;
+}
+
+export interface Plan {
+  n: number;
+  task: string;
+  key: string;
+  agent: string;
+  /** Milliseconds after its start was answered; null: nobody cancels it. */
+  cancelAfterMs: number | null;
+  /** Starts of the same key beside the first, by milliseconds after it began. */
+  duplicates: number[];
+  expected: Expected;
+}
+
+/** The shape of a plan that is drawn before its first turn. */
+interface Shape {
+  agent: string;
+  steps: number;
+  failsAt: number | null;
+  failsBy: ModelFault;
+  stumblesAt: number | null;
+  /** The auditor's first answer does not satisfy its output schema. */
+  objected: boolean;
+}
+
+function shapeOf(seed: number, n: number): Shape {
+  const random = randomOf(seed, 'plan', n);
+  // Half of the runs have 3 to 8 steps, few have 30.
+  const steps = 3 + Math.floor(27 * random.next() ** 2.2);
+  const agent = random.pick(Object.keys(crews));
+  return {
+    agent,
+    steps,
+    failsAt: random.chance(0.04) ? random.int(0, 2) : null,
+    failsBy: random.pick(['400', '500']),
+    stumblesAt: random.chance(0.06) ? random.int(0, 2) : null,
+    objected: agent === 'auditor' && random.chance(0.4),
+  };
+}
+
+/** What the model does at a turn whose history holds these marks, one for each result so far. */
+export function turnOf(seed: number, n: number, turn: number, marks: readonly string[]): Turn {
+  const shape = shapeOf(seed, n);
+  const random = randomOf(seed, 'turn', n, turn, ...marks);
+  // Steps so far: one for each earlier turn and each of its calls.
+  const left = shape.steps - turn - marks.length - 1;
+  const fails = turn === shape.failsAt ? shape.failsBy : null;
+  const faults: ModelFault[] = random.chance(0.12) ? modelFaults(random) : [];
+  if (turn === shape.stumblesAt) faults.unshift('400');
+  const delayMs = random.chance(0.05) ? random.int(200, 600) : random.int(2, 40);
+  const base = { faults, fails, delayMs };
+  if (left <= 0) return { ...base, calls: [], text: answerOf(shape, n, turn, marks) };
+  const asked = Math.min(left, random.weighted([1, 2, 3, 4].map((item) => ({ item, weight: 5 - item }))));
+  const calls = Array.from({ length: asked }, (_, place) => callOf(random, seed, shape.agent, `${n}.${turn}.${place}`));
+  return { ...base, calls, text: null };
+}
+
+function modelFaults(random: Random): ModelFault[] {
+  const kinds: { item: ModelFault; weight: number }[] = [
+    { item: '429', weight: 4 },
+    { item: '429 with retry-after', weight: 2 },
+    { item: '500', weight: 4 },
+    { item: '503 page', weight: 2 },
+    { item: 'reset', weight: 2 },
+    { item: 'malformed', weight: 1 },
+    { item: 'empty', weight: 1 },
+    { item: 'error in 200', weight: 1 },
+    { item: 'hang', weight: 0.3 },
+  ];
+  return Array.from({ length: random.int(1, 3) }, () => random.weighted(kinds));
+}
+
+/** The last words; the auditor's must be JSON, and its first ones may not be. */
+function answerOf(shape: Shape, n: number, turn: number, marks: readonly string[]): string {
+  const digest = tokenOf('digest', n, ...marks);
+  if (shape.agent !== 'auditor') return `plan ${n} is done: ${digest}`;
+  // Before an objection, the turns and their results make up all steps but the last.
+  const isFirst = turn + marks.length + 1 === shape.steps;
+  return shape.objected && isFirst ? 'all is well' : JSON.stringify({ digest });
+}
+
+function callOf(random: Random, seed: number, agent: string, ref: string): PlannedCall {
+  const token = tokenOf(seed, 'result', ref);
+  const tool = random.chance(0.02) ? 'nonsense' : random.pick(toolsOfAgent(agent));
+  const delayMs = random.chance(0.06) ? random.int(300, 1_500) : random.int(1, 60);
+  const call: Omit<PlannedCall, 'effect'> = { ref, tool, token, delayMs, answers: [], refusedForGood: false };
+  if (tool === 'nonsense') return { ...call, effect: 'none' };
+  const { effect } = tools[tool];
+  if (effect === 'once') {
+    const trouble = random.weighted<'refused' | 'lost' | 'late' | 'ok'>([
+      { item: 'ok', weight: 90 },
+      { item: 'refused', weight: 4 },
+      { item: 'lost', weight: 5 },
+      { item: 'late', weight: 1 },
+    ]);
+    // Whatever is asked again after a refusal is refused again: the outcome is known beforehand.
+    if (trouble === 'refused') return { ...call, effect, refusedForGood: true };
+    return { ...call, effect, answers: trouble === 'ok' ? [] : [trouble] };
+  }
+  if (random.chance(0.02)) return { ...call, effect, refusedForGood: true };
+  if (!random.chance(0.12)) return { ...call, effect };
+  const troubles = Array.from({ length: random.int(1, 2) }, () =>
+    random.weighted<'refused' | 'lost' | 'late'>([
+      { item: 'refused', weight: 5 },
+      { item: 'lost', weight: 5 },
+      { item: 'late', weight: 1 },
+    ]),
+  );
+  return { ...call, effect, answers: troubles };
+}
+
+/** The mark that a call's result leaves: its token, where whatever happens the result holds it. */
+export function markOf(call: Pick<PlannedCall, 'tool' | 'token'>): string {
+  return call.tool === 'nonsense' || tools[call.tool].onUnknown === 'tell' ? '-' : call.token;
+}
+
+/** Text that holds a token, and how it is found again. */
+export const withToken = (text: string, token: string) => `${text} [${token}]`;
+export const tokenIn = (text: string) => /\[([0-9a-f]{10})\]/.exec(text)?.[1] ?? null;
+
+export function planOf(seed: number, n: number): Plan {
+  const shape = shapeOf(seed, n);
+  const random = randomOf(seed, 'commands', n);
+  const task = `seed ${seed} plan ${n}`;
+  const key = `plan-${n}`;
+  const cancels = random.chance(0.08);
+  return {
+    n,
+    task,
+    key,
+    agent: shape.agent,
+    cancelAfterMs: cancels ? random.int(0, 2_500) : null,
+    duplicates: random.chance(0.25) ? Array.from({ length: random.int(1, 3) }, () => random.int(0, 1_500)) : [],
+    expected: { plan: n, task, key, agent: shape.agent, cancels, ...walk(seed, n) },
+  };
+}
+
+type Walked = Pick<Expected, 'status' | 'reason' | 'output' | 'calls' | 'llmSeqs'>;
+
+/** Plays the plan through to its end, as it goes when nothing is lost. */
+function walk(seed: number, n: number): Walked {
+  const { agent, objected, steps } = shapeOf(seed, n);
+  const marks: string[] = [];
+  const walked: Walked = { status: 'completed', reason: null, output: null, calls: [], llmSeqs: [] };
+  let seq = 1;
+  for (let turn = 0; ; turn++) {
+    const { calls, text, fails } = turnOf(seed, n, turn, marks);
+    walked.llmSeqs.push(seq);
+    seq += 1;
+    if (fails !== null) {
+      const reason = fails === '400' ? 'invalid_request' : 'attempts_exhausted';
+      return { ...walked, status: 'failed', reason };
+    }
+    for (const call of calls) {
+      const { tool, effect, token } = call;
+      const applies = isNeverApplied(call) ? 0 : markOf(call) === '-' ? 'at most 1' : 1;
+      walked.calls.push({ seq, tool, effect, token, applies });
+      marks.push(markOf(call));
+      seq += 1;
+    }
+    if (text === null) continue;
+    const isObjected = agent === 'auditor' && objected && turn + marks.length + 1 === steps;
+    if (!isObjected) return { ...walked, output: text };
+  }
+}
+
+function isNeverApplied({ tool, effect, refusedForGood }: PlannedCall): boolean {
+  return tool === 'nonsense' || effect === 'none' || refusedForGood;
+}
+
+/** The call of that name in a plan that goes as it should. */
+export function findCall(seed: number, ref: string): PlannedCall | null {
+  const [n, until] = ref.split('.').map(Number);
+  if (n === undefined || until === undefined) return null;
+  const marks: string[] = [];
+  for (let turn = 0; turn <= until; turn++) {
+    const { calls } = turnOf(seed, n, turn, marks);
+    const found = calls.find((call) => call.ref === ref);
+    if (found !== undefined) return found;
+    marks.push(...calls.map(markOf));
+  }
+  return null;
+}
