@@ -14,6 +14,7 @@ import { countOf } from './format.js';
 import { type Format, jsonLine, jsonText, outputOption } from './output.js';
 import { addFilters, type FilterOptions, filterOf, listRuns, printRuns } from './runs-list.js';
 import { countOption } from './values.js';
+import { harmless } from './width.js';
 import { withRuns } from './world.js';
 
 export interface Bulk {
@@ -132,7 +133,7 @@ async function actOnAll(cli: Cli, runs: Runs, bulk: Bulk, chosen: readonly RunVi
         if (output !== 'json') tell(cli, output, bulk, result.value);
       } else {
         failures.push(result.reason);
-        terminal.say(describeThrown(result.reason));
+        terminal.say(harmless(describeThrown(result.reason)));
       }
     }
     if (failures.some(isOutage)) break;

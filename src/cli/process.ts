@@ -2,6 +2,7 @@
  * The process around a command line: its streams, its signals and its end. The first Ctrl-C, SIGTERM or hang-up asks the
  * command to end in good order, the second one ends the process where it stands. Next: program.ts.
  */
+import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { Interrupted } from './exits.js';
 import { runCli } from './program.js';
@@ -68,9 +69,11 @@ async function confirm(terminal: Terminal, interrupt: AbortSignal, question: str
   const lines = createInterface({ input: process.stdin, terminal: false });
   try {
     terminal.ask(question);
-    const answer = await lines.question('', { signal: interrupt });
+    const ended = once(lines, 'close').then(() => ''); // Ctrl-D
+    const answer = await Promise.race([lines.question('', { signal: interrupt }), ended]);
     return /^(y|yes)$/i.test(answer.trim());
   } catch {
+    terminal.say('');
     throw new Interrupted();
   } finally {
     lines.close();

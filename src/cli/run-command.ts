@@ -18,6 +18,7 @@ import { type Format, jsonLine, jsonText, outputOption } from './output.js';
 import { readRunInput } from './run-input.js';
 import { outputText, totals } from './run-page.js';
 import { countOption, readDuration, readPositiveDuration, tagOption } from './values.js';
+import { harmless } from './width.js';
 import { withRuns } from './world.js';
 
 interface RunOptions {
@@ -153,8 +154,8 @@ export function sayEnd(cli: Cli, run: RunView): void {
   const colour = run.status === 'completed' ? 'green' : run.status === 'failed' ? 'red' : 'yellow';
   const why = run.reason === null || run.status === 'cancelled' ? '' : `, ${run.reason}: ${wordsOfReason(run.reason)}`;
   terminal.say(`${paint(colour, run.status)}${why} · ${totals(run, now())} · ${run.id}`);
-  if (run.error !== null) terminal.say(`${run.error.code}: ${run.error.message}`);
+  if (run.error !== null) terminal.say(harmless(`${run.error.code}: ${run.error.message}`));
   const wait = run.status === 'suspended' && run.waitingFor !== null ? explainWait(run, run.waitingFor) : null;
-  if (wait !== null) terminal.say(wait.what);
+  if (wait !== null) terminal.say(harmless(wait.what));
   for (const command of wait?.commands ?? commandsAfter(run)) terminal.say(`  ${command}`);
 }

@@ -222,6 +222,12 @@ describe('a run that is not waited for', () => {
 });
 
 describe('a run in trouble', () => {
+  it('shows its error without what a terminal would obey', async () => {
+    const error = { code: 'server_error', message: 'bad\x1b[2J gateway' };
+    const ran = await pawl(['run', 'a', 'x'], { runs: followed(aRun({ status: 'failed', error, output: null })) });
+    expect(ran.err).toContain('server_error: bad gateway');
+  });
+
   it('says when no worker takes it up, once', async () => {
     let looks = 0;
     const enough = new AbortController();
