@@ -1,4 +1,5 @@
 /** The commands that the README shows exist, with their flags, and those it calls not built are refused by that name. */
+import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { pawl } from '../cli/fake-world.js';
 import { blocks, page, section } from './pages.js';
@@ -57,3 +58,19 @@ describe('the README', () => {
     }
   });
 });
+
+it.each(['README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md'])('the npm scripts that %s names exist', (path) => {
+  const { scripts } = JSON.parse(page('package.json')) as { scripts: Record<string, string> };
+  const named = [...page(path).matchAll(/npm run (?:-s )?([a-z:-]+)/g)].map(([, name = '']) => name);
+  expect(named.length).toBeGreaterThan(0);
+  expect(named.filter((name) => scripts[name] === undefined)).toEqual([]);
+});
+
+it.each(['README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md', 'docs/errors.md', 'docs/reasons.md', 'docs/protocol.md'])(
+  'the links of %s lead somewhere',
+  (path) => {
+    const targets = [...page(path).matchAll(/\]\(([^)#]+)\)/g)].map(([, target = '']) => target);
+    const base = new URL(`../../../${path}`, import.meta.url);
+    expect(targets.filter((target) => !target.includes('://') && !existsSync(new URL(target, base)))).toEqual([]);
+  },
+);
