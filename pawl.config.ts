@@ -6,12 +6,21 @@
  *   npx pawl run tagger --input-file README.md
  */
 import { access, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { parse } from 'csv-parse/sync';
 import { defineAgent, defineConfig, defineTool, notStarted } from 'pawl';
 import { z } from 'zod';
 
 const orders = new URL('./data/orders.csv', import.meta.url);
 const files = new URL('./.pawl/files/', import.meta.url);
+
+/** The rows of a CSV by the names in its first line. */
+function readRows(csv: string): Record<string, string>[] {
+  const cell = /(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g;
+  const [names = [], ...rows] = csv
+    .trim()
+    .split('\n')
+    .map((line) => [...line.matchAll(cell)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? ''));
+  return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at] ?? ''])));
+}
 
 const salesByDay = defineTool({
   name: 'sales_by_day',
@@ -25,7 +34,7 @@ const salesByDay = defineTool({
   }),
   maxOutputChars: 8_000,
   execute: async ({ days, column, group }) => {
-    const rows: Record<string, string>[] = parse(await readFile(orders), { columns: true });
+    const rows = readRows(await readFile(orders, 'utf8'));
     const groups = column === undefined ? [] : [...new Set(rows.map((row) => row[column]))];
     const sales = new Map<string, number>();
     for (const { ordered_at: day = '', amount, ...row } of rows) {
