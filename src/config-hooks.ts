@@ -18,7 +18,7 @@ export const initialize: InitializeHook<HookData> = (data) => {
 };
 
 export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
-  if (Object.hasOwn(modules, specifier)) return { url: modules[specifier] ?? '', shortCircuit: true };
+  if (Object.hasOwn(modules, specifier)) return { url: modules[specifier] ?? '', format: 'module', shortCircuit: true };
   const resolved = await resolveOrLend(specifier, context, nextResolve);
   return isModule(resolved.url) ? { ...resolved, format: 'module' } : resolved;
 };

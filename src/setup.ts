@@ -11,7 +11,6 @@ import { demoDatabase, findingDemoRuns } from './demo/look-further.js';
 import { databaseOf } from './embedded/fresh-database.js';
 import type { EmbeddedPostgres } from './embedded/start.js';
 import type { Runs } from './engine/runs.js';
-import { createOpenAiLlm } from './openai/llm.js';
 import type { Llm, Log } from './ports.js';
 import { migrate } from './postgres/migrate.js';
 
@@ -112,7 +111,7 @@ export async function runWorker(
 ): Promise<RunningRole> {
   const config = await loadAgents(settings, role);
   if (config !== null) refuseMissingKey(settings, config);
-  const llm = createLlm(settings, config, log);
+  const llm = await createLlm(settings, config, log);
   nameUndeclaredEffects(config, log);
   const database = await openDatabase(settings, log);
   let worker: WorkerProcess;
@@ -187,7 +186,13 @@ function refuseMissingKey(settings: Settings, { agents, models }: LoadedConfig):
 }
 
 /** The models of the config at their providers. */
-export function createLlm(settings: Settings, config: Pick<LoadedConfig, 'models'> | null, log: Log): Llm {
+export async function createLlm(
+  settings: Settings,
+  config: Pick<LoadedConfig, 'models'> | null,
+  log: Log,
+): Promise<Llm> {
+  // Loaded here, since no command but a worker's needs a provider.
+  const { createOpenAiLlm } = await import('./openai/llm.js');
   const { apiKey, baseUrl } = settings.openai;
   return createOpenAiLlm({
     baseUrl: baseUrl ?? openAiUrl,
