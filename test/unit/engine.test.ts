@@ -1,0 +1,268 @@
+/** The engine on fakes: what becomes of runs when workers die, services go away and operators step in, on a clock by hand. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineAgent } from '../../src/core/agent.js';
+import { cancelRun, redriveRun, resolveStep } from '../../src/core/commands.js';
+import { defineTool } from '../../src/core/tool.js';
+import { inTurn, type Script } from '../../src/testing/script.js';
+import { scriptedLlm } from '../../src/testing/scripted-llm.js';
+import { text } from '../support/scenario.js';
+import { Town, type TownWorker } from '../support/town.js';
+
+let town: Town;
+let executed: string[];
+let keys: Set<string>;
+
+beforeEach(() => {
+  town = new Town();
+  executed = [];
+  keys = new Set();
+});
+afterEach(() => town.close());
+
+/** A tool that notes each call and takes a while by the town's clock. */
+function tool(name: string, options: { effect?: 'idempotent' | 'once'; takesMs?: number; attempts?: number } = {}) {
+  const { effect = 'idempotent', takesMs = 0, attempts } = options;
+  return defineTool({
+    name,
+    description: name,
+    effect,
+    input: z.object({ n: z.number().optional() }),
+    ...(attempts === undefined ? {} : { attempts }),
+    execute: async ({ n }, { idempotencyKey, signal }) => {
+      executed.push(n === undefined ? name : `${name} ${n}`);
+      keys.add(idempotencyKey);
+      if (takesMs > 0) await town.clock.sleep(takesMs, signal);
+      return `${name} done`;
+    },
+  });
+}
+
+const look = () => tool('look');
+const asks = (...names: string[]) => ({ calls: names.map((name) => ({ name, arguments: {} })) });
+
+function agent(tools: ReturnType<typeof tool>[], more: Partial<Parameters<typeof defineAgent>[0]> = {}) {
+  return defineAgent({ name: 'helper', instructions: 'Help.', model: 'scripted', tools, ...more });
+}
+
+function llm(script: Script) {
+  return scriptedLlm(script, { sleep: (ms, signal) => town.clock.sleep(ms, signal) });
+}
+
+describe('a run', () => {
+  it('goes through its turns in no time at all', async () => {
+    const model = llm(inTurn(asks('look', 'look'), 'seen'));
+    await town.startWorker({ agents: [agent([look()])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    await town.until(() => town.run(id).status === 'completed', 100);
+    expect(town.run(id)).toMatchObject({ output: 'seen', stepsUsed: 4, turnsUsed: 2 });
+    expect(executed).toEqual(['look', 'look']);
+    expect(keys.size).toBe(2);
+    town.check(id);
+  });
+
+  it('is found by the sweep when the queue was told nothing', async () => {
+    await town.startWorker({ agents: [agent([])], llm: llm(inTurn('done')) });
+    town.queue.setReachable(false);
+    const id = await town.start({ agent: 'helper' });
+    await town.clock.advance(5_000);
+    expect(town.run(id).status).toBe('pending');
+    town.queue.setReachable(true);
+    await town.until(() => town.run(id).status === 'completed', 10_000);
+  });
+
+  it('starts when its delay is over', async () => {
+    await town.startWorker({ agents: [agent([])], llm: llm(inTurn('done')) });
+    const id = await town.start({ agent: 'helper', delayMs: 60_000 });
+    await town.clock.advance(59_000);
+    expect(town.run(id).status).toBe('pending');
+    await town.until(() => town.run(id).status === 'completed', 12_000);
+  });
+
+  it('waits for a worker that serves its agent', async () => {
+    const first = await town.startWorker({ agents: [agent([])], llm: llm(inTurn('done')) });
+    first.kill();
+    const stranger = await town.startWorker({
+      agents: [defineAgent({ ...other, name: 'other' })],
+      llm: llm(inTurn('no')),
+    });
+    await town.clock.advance(20_000);
+    const id = await town.start({ agent: 'helper' });
+    expect((await town.settled(id)).status).toBe('suspended');
+    expect(town.rows(id).steps.get(1)).toMatchObject({ waitingFor: 'worker' });
+    stranger.kill();
+    await town.startWorker({ agents: [agent([])], llm: llm(inTurn('done')) });
+    await town.until(() => town.run(id).status === 'completed', 10_000);
+  });
+});
+
+const other = { instructions: 'No.', model: 'scripted' };
+
+describe('a worker that is killed', () => {
+  it.each(['before_claim', 'after_claim', 'after_call', 'after_record', 'after_dispatch'] as const)(
+    '%s leaves a run that another ends within twelve seconds of its loss, each step recorded once',
+    async (gap) => {
+      const agents = [agent([look()])];
+      const script = inTurn(asks('look'), 'seen', 'seen');
+      const model = llm(script);
+      let victim: TownWorker | null = null;
+      victim = await town.startWorker({
+        agents,
+        llm: model,
+        onGap: async (reached, delivery) => {
+          if (reached !== gap || delivery.seq !== 2) return;
+          victim?.kill();
+          await new Promise(() => {});
+        },
+      });
+      const id = await town.start({ agent: 'helper' });
+      await town.clock.advance(100);
+      await town.startWorker({ agents, llm: model });
+      const tookMs = await town.until(() => town.run(id).status === 'completed', 30_000);
+      expect(tookMs).toBeLessThanOrEqual(12_000);
+      expect(town.statuses(id)).toEqual(['completed', 'completed', 'completed']);
+      expect(keys.size).toBe(1);
+      expect(executed.length).toBe(gap === 'after_call' ? 2 : 1);
+      town.check(id);
+    },
+  );
+
+  it('during a once call leaves a question, asked when the call must be over, and no second call', async () => {
+    const pay = tool('pay', { effect: 'once', takesMs: 10_000 });
+    const model = llm(inTurn(asks('pay'), 'paid'));
+    const victim = await town.startWorker({ agents: [agent([pay])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    await town.until(() => executed.length === 1, 1_000);
+    victim.kill();
+    await town.startWorker({ agents: [agent([pay])], llm: model });
+    await town.clock.advance(25_000);
+    expect(town.rows(id).steps.get(2)).toMatchObject({ status: 'pending', unknown: true });
+    expect((await town.settled(id, 20_000)).status).toBe('suspended');
+    await town.command(id, (draft) => resolveStep(draft, 2, { as: 'done', observation: text('it went through') }));
+    expect((await town.settled(id)).status).toBe('completed');
+    expect(executed).toEqual(['pay']);
+  });
+
+  it('by a poison step takes no healthy run with it; the poison dies after its crashes', async () => {
+    const poison = defineTool({
+      name: 'poison',
+      description: 'kills its process',
+      execute: async () => {
+        alive?.kill();
+        await new Promise(() => {});
+      },
+    });
+    const agents = [
+      agent([look()]),
+      defineAgent({ name: 'poisoner', instructions: 'x', model: 'scripted', tools: [poison] }),
+    ];
+    const model = llm((request) => (request.messages.length > 1 ? 'fine' : asks(request.tools[0]?.name ?? '')));
+    let alive: TownWorker | null = null;
+    const healthy: string[] = [];
+    const poisoned = [];
+    for (let life = 0; life < 6; life++) {
+      alive = await town.startWorker({ agents, llm: model });
+      if (life === 0) poisoned.push(await town.start({ agent: 'poisoner' }));
+      for (let n = 0; n < 3; n++) healthy.push(await town.start({ agent: 'helper' }));
+      await town.clock.advance(30_000);
+    }
+    expect(poisoned.map((id) => town.run(id).reason)).toEqual(['crash_loop']);
+    expect(healthy.map((id) => town.run(id).status)).toEqual(healthy.map(() => 'completed'));
+  });
+});
+
+describe('the queue', () => {
+  it('wiped at any time loses no run', async () => {
+    const model = llm((request) => (request.messages.length > 3 ? 'seen' : { ...asks('look'), delayMs: 3_000 }));
+    await town.startWorker({ agents: [agent([tool('look', { takesMs: 3_000 })])], llm: model });
+    const ids = await Promise.all(Array.from({ length: 8 }, () => town.start({ agent: 'helper' })));
+    for (let wipe = 0; wipe < 6; wipe++) {
+      await town.clock.advance(1_700);
+      town.queue.wipe();
+    }
+    await town.until(() => ids.every((id) => town.run(id).status === 'completed'), 60_000);
+    for (const id of ids) town.check(id);
+  });
+});
+
+describe('the database', () => {
+  it('away for a while costs no call and no attempt', async () => {
+    const model = llm(inTurn({ ...asks('look'), delayMs: 1_000 }, 'seen'));
+    await town.startWorker({ agents: [agent([look()])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    await town.clock.advance(500);
+    town.world.setReachable(false);
+    await town.clock.advance(20_000);
+    expect(town.rows(id).steps.get(1)?.status).toBe('running');
+    town.world.setReachable(true);
+    expect((await town.settled(id)).status).toBe('completed');
+    expect(model.requests).toHaveLength(2);
+    expect(town.rows(id).attempts).toEqual([]);
+  });
+});
+
+describe('a dead step', () => {
+  it('stands in the failed set, and Retry there redrives its run', async () => {
+    let isDown = true;
+    const model = llm(() => (isDown ? { fault: 'status', status: 500 } : 'back again'));
+    await town.startWorker({ agents: [agent([], { retry: { attempts: 2, baseMs: 1_000 } })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'failed', reason: 'attempts_exhausted' });
+    const failed = () => town.queue.jobs().filter((job) => job.state === 'failed');
+    expect(failed()).toMatchObject([{ runId: id, seq: 1, dispatch: 1 }]);
+    isDown = false;
+    town.queue.retryFailed({ queue: 'llm', runId: id, seq: 1, dispatch: 1 });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'back again' });
+    expect(failed()).toEqual([]);
+  });
+
+  it('that died outside a worker is shown there too', async () => {
+    const victimless = llm(inTurn('never'));
+    const workers: TownWorker[] = [];
+    const id = await (async () => {
+      workers.push(await town.startWorker({ agents: [agent([])], llm: llm(() => new Promise(() => {})) }));
+      return town.start({ agent: 'helper' });
+    })();
+    for (let life = 0; life < 4; life++) {
+      await town.until(() => town.rows(id).steps.get(1)?.status === 'running', 30_000);
+      workers.at(-1)?.kill();
+      await town.until(() => town.rows(id).steps.get(1)?.status !== 'running', 30_000);
+      const script = life === 3 ? victimless : llm(() => new Promise(() => {}));
+      workers.push(await town.startWorker({ agents: [agent([])], llm: script }));
+    }
+    expect(town.run(id)).toMatchObject({ status: 'failed', reason: 'crash_loop' });
+    await town.until(() => town.queue.jobs().some((job) => job.runId === id && job.state === 'failed'), 10_000);
+    await town.command(id, (draft) => redriveRun(draft, 'command'), 'revivable');
+    expect((await town.settled(id)).status).toBe('completed');
+  });
+});
+
+describe('a cancel', () => {
+  it('aborts the calls in flight within three seconds, and starts nothing more', async () => {
+    const slow = tool('slow', { takesMs: 600_000 });
+    await town.startWorker({
+      agents: [agent([slow])],
+      llm: llm(inTurn(asks('slow', 'slow'), 'never')),
+      concurrency: 1,
+    });
+    const id = await town.start({ agent: 'helper' });
+    await town.until(() => executed.length === 1, 1_000);
+    await town.command(id, cancelRun);
+    expect(await town.until(() => town.run(id).status === 'cancelled', 10_000)).toBeLessThanOrEqual(3_000);
+    expect(executed).toEqual(['slow']);
+    town.check(id);
+  });
+});
+
+describe('a limit', () => {
+  it('of time, under finish, aborts what runs and lets the model say what it has', async () => {
+    const slow = tool('slow', { takesMs: 600_000 });
+    const model = llm((request) => (request.tools.length > 0 ? asks('slow', 'look') : 'as far as I got'));
+    await town.startWorker({ agents: [agent([slow, look()])], llm: model });
+    const id = await town.start({ agent: 'helper', limits: { deadlineMs: 60_000 } });
+    await town.until(() => town.run(id).status === 'completed', 55_000);
+    expect(town.run(id)).toMatchObject({ reason: 'deadline', output: 'as far as I got' });
+    expect(town.rows(id).steps.get(2)).toMatchObject({ error: { code: 'aborted' } });
+    town.check(id);
+  });
+});
