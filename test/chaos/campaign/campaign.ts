@@ -16,15 +16,15 @@ import { type Code, compile } from './code.js';
 import { dumpTables } from './dump.js';
 import type { Backend, FaultKind, Meta } from './evidence.js';
 import type { Scene, Times } from './faults.js';
-import { Fleet } from './fleet.js';
+import { Fleet, namesOf } from './fleet.js';
 import { type Guard, openGuard } from './guard.js';
 import { withInFlight } from './in-flight.js';
 import { commitOf, machineOf } from './machine.js';
 import { Nemesis, type Pace } from './nemesis.js';
+import { openNet, proxiesOf } from './net.js';
 import { openNotebook } from './notebook.js';
 import { planOf } from './plan.js';
 import { startPostgres } from './postgres-service.js';
-import { openProxy } from './proxy.js';
 import { randomOf } from './random.js';
 import { startRedis } from './redis-service.js';
 import type { WorldAddresses, WorldOrder } from './world.js';
@@ -92,31 +92,33 @@ async function conduct(
   toClose.push(() => postgres.stop());
   const redis = backend === 'redis' ? await startRedis(base, guard) : null;
   if (redis !== null) toClose.push(() => redis.stop());
-  const net = {
-    postgres: await openProxy(postgres.url),
-    redis: redis === null ? null : await openProxy(redis.url),
-  };
-  toClose.push(async () => Promise.all([net.postgres.close(), net.redis?.close()]));
+  const layout = options.layout ?? randomOf(seed, 'layout').pick(layouts);
+  const names = ['clients', ...namesOf(layout)];
+  const nets = await Promise.all(names.map((name) => openNet(name, postgres.url, redis?.url ?? null)));
+  toClose.push(() => Promise.all(proxiesOf(nets).map((proxy) => proxy.close())));
   const world = await startWorld(code, { folder, seed, epoch, apiKey });
   toClose.push(() => world.stop());
   const queues = await openQueuesByHand(postgres, redis?.url ?? null);
   toClose.push(() => queues.close());
 
-  const services = { databaseUrl: net.postgres.url, redisUrl: net.redis?.url ?? null };
-  const layout = options.layout ?? randomOf(seed, 'layout').pick(layouts);
+  const services = (whose: string) => {
+    const net = nets.find(({ name }) => name === whose);
+    return { databaseUrl: net?.postgres.url ?? '', redisUrl: net?.redis?.url ?? null };
+  };
   const fleet = new Fleet({
     code,
     layout,
     notebook,
     now,
-    order: { folder, epoch, ...services, ...world.addresses, apiKey, shutdownMs: 5_000, ...timesOf(options) },
+    services,
+    order: { folder, epoch, ...world.addresses, apiKey, shutdownMs: 5_000, ...timesOf(options) },
   });
   toClose.push(() => fleet.stop(10_000));
   await fleet.start(startMs);
   const plans = Array.from({ length: options.runs }, (_, n) => planOf(seed, n));
   const clients = new Clients({
     ...options,
-    services,
+    services: services('clients'),
     postgres,
     worldUrl: world.addresses.worldUrl,
     plans,
@@ -125,7 +127,7 @@ async function conduct(
   });
   toClose.push(() => clients.close());
   await clients.open();
-  const scene: Scene = { backend, postgres, redis, net, fleet, queues, times: options.times };
+  const scene: Scene = { backend, postgres, redis, nets, fleet, queues, times: options.times };
   const nemesis = new Nemesis({ ...options, scene, notebook, now });
 
   const endsAt = now() + options.minutes * 60_000;

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { type Agent, defineAgent } from '../../../src/core/agent.js';
 import { defineTool, notStarted, type Tool, type ToolContext } from '../../../src/core/tool.js';
 import { withToken } from './plan.js';
-import { crews, llmTimeoutMs, type ToolName, tools, toolTimeoutMs } from './trade.js';
+import { crews, llmTimeoutMs, type ToolName, toolAttempts, tools, toolTimeoutMs } from './trade.js';
 
 /** A call as the world is told of it. */
 export interface EffectOrder {
@@ -59,6 +59,7 @@ export function crewOf(worldUrl: string): Agent[] {
       timeoutMs: toolTimeoutMs,
       sequential,
       ...(pool === null ? {} : { pool }),
+      ...(effect === 'once' ? {} : { attempts: toolAttempts }),
       execute: ({ ref }: { ref: string }, context: ToolContext) => act(name, ref, context),
     };
     if (onUnknown === null) return defineTool(base);

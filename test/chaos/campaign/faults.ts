@@ -2,8 +2,8 @@
 import type { QueuesByHand } from './by-hand.js';
 import type { Backend, FaultKind } from './evidence.js';
 import type { Fleet } from './fleet.js';
+import type { Net } from './net.js';
 import type { PostgresService } from './postgres-service.js';
-import type { NetProxy } from './proxy.js';
 import type { Random } from './random.js';
 import type { RedisService } from './redis-service.js';
 
@@ -12,7 +12,8 @@ export interface Scene {
   postgres: PostgresService;
   /** Null on the Postgres backend. */
   redis: RedisService | null;
-  net: { postgres: NetProxy; redis: NetProxy | null };
+  /** Each place of the fleet has a net of its own, and so have the clients. */
+  nets: readonly Net[];
   fleet: Fleet;
   queues: QueuesByHand;
   times: Times;
@@ -20,7 +21,8 @@ export interface Scene {
 
 /** How long the faults last that last; the long ones are as long as the issue of a fault is clear. */
 export interface Times {
-  deathMs: number;
+  /** Long enough for a worker to be taken for dead. */
+  frozenMs: number;
   /** A process is stopped for this long, from and to. */
   zombieMs: readonly [number, number];
   blockedMs: readonly [number, number];

@@ -38,32 +38,43 @@ export interface Place {
 export interface FleetOptions {
   code: Code;
   layout: string;
-  order: Omit<WorkerOrder, 'name' | 'role'>;
+  order: Omit<WorkerOrder, 'name' | 'role' | 'databaseUrl' | 'redisUrl'>;
+  /** The services as the process in that place reaches them. */
+  services(name: string): Pick<WorkerOrder, 'databaseUrl' | 'redisUrl'>;
   notebook: Notebook;
   now: () => number;
 }
 
 const roles = { a: 'all', s: 'steps', m: 'maintenance' } as const;
+/** The places of a layout: a letter and a number each. */
+export function namesOf(layout: string): string[] {
+  return [...layout].map((letter, index) => `${letter}${index + 1}`);
+}
+
 /** Pause before a process is followed that could not start, or ended by itself. */
 const againMs = 500;
+const spareProcesses = 2;
 
 export class Fleet {
   readonly places: Seat[];
+  /** Processes that have loaded everything and wait for a place: loading takes longer than a place may stay empty. */
+  private readonly spares: ChildProcess[] = [];
   private readonly stderr: number;
   private ending = false;
 
   constructor(private readonly options: FleetOptions) {
     this.stderr = openSync(join(options.order.folder, 'stderr.log'), 'a');
-    this.places = [...options.layout].map((letter, index) => {
-      const role = roles[letter as keyof typeof roles];
-      if (role === undefined) throw new Error(`a layout has the letters a, s and m, not ${letter}`);
-      return new Seat(`${letter}${index + 1}`, role, (seat) => this.spawn(seat));
+    this.places = namesOf(options.layout).map((name) => {
+      const role = roles[name[0] as keyof typeof roles];
+      if (role === undefined) throw new Error(`a layout has the letters a, s and m, not ${name[0]}`);
+      return new Seat(name, role, (seat) => this.spawn(seat));
     });
   }
 
   /** Starts every process and waits until all are ready. */
   async start(withinMs: number): Promise<void> {
     for (const place of this.places) this.spawn(place);
+    while (this.spares.length < spareProcesses) this.spares.push(this.fork(null));
     const ready = await Promise.all(this.places.map((place) => place.readyAgain(withinMs)));
     if (ready.includes(false)) throw new Error(`not all workers were ready within ${withinMs} ms: see stderr.log`);
   }
@@ -75,6 +86,7 @@ export class Fleet {
 
   async stop(withinMs: number): Promise<void> {
     this.ending = true;
+    for (const spare of this.spares) spare.kill('SIGKILL');
     for (const place of this.places) place.signal('SIGTERM');
     await Promise.race([Promise.all(this.places.map((place) => place.gone())), delay(withinMs)]);
     for (const place of this.places) place.signal('SIGKILL');
@@ -82,24 +94,37 @@ export class Fleet {
   }
 
   private spawn(place: Seat): void {
-    const { code, order, notebook, now } = this.options;
-    const { clock } = place;
-    const full: WorkerOrder = { ...order, name: place.name, role: place.role };
-    const fromUptimeMs = Number(process.hrtime.bigint() / 1_000_000n) + (clock?.afterMs ?? 0);
-    const child = fork(code.program('worker'), [JSON.stringify(full)], {
-      execArgv: clock === null ? [] : ['--import', code.wrongClock],
-      env: { ...process.env, CAMPAIGN_CLOCK: JSON.stringify({ offMs: clock?.offMs ?? 0, fromUptimeMs }) },
-      stdio: ['ignore', this.stderr, this.stderr, 'ipc'],
-    });
+    const { order, notebook, now, services } = this.options;
+    const { clock, name, role } = place;
+    const child = (clock === null ? this.takeSpare() : undefined) ?? this.fork(clock);
+    const full: WorkerOrder = { ...order, ...services(name), name, role };
+    child.send(full, () => {});
     const pid = child.pid ?? 0;
-    const line = { worker: place.name, pid };
-    notebook.worker({ at: now(), ...line, what: 'spawned', role: place.role, clockOffMs: clock?.offMs ?? 0 });
-    child.on('error', () => {}); // one that could not be started ends, too
+    const line = { worker: name, pid };
+    notebook.worker({ at: now(), ...line, what: 'spawned', role, clockOffMs: clock?.offMs ?? 0 });
     place.take(child);
     child.on('exit', (code, signal) => {
       notebook.worker({ at: now(), ...line, what: 'exited', code, signal });
       if (!this.ending) place.followAfter(againMs, () => !this.ending);
     });
+  }
+
+  private takeSpare(): ChildProcess | undefined {
+    const spare = this.spares.shift();
+    if (spare !== undefined) this.spares.push(this.fork(null));
+    return spare;
+  }
+
+  private fork(clock: WrongClock | null): ChildProcess {
+    const { code } = this.options;
+    const fromUptimeMs = Number(process.hrtime.bigint() / 1_000_000n) + (clock?.afterMs ?? 0);
+    const child = fork(code.program('worker'), [], {
+      execArgv: clock === null ? [] : ['--import', code.wrongClock],
+      env: { ...process.env, CAMPAIGN_CLOCK: JSON.stringify({ offMs: clock?.offMs ?? 0, fromUptimeMs }) },
+      stdio: ['ignore', this.stderr, this.stderr, 'ipc'],
+    });
+    child.on('error', () => {}); // one that could not be started ends, too
+    return child;
   }
 }
 

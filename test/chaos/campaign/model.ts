@@ -51,7 +51,7 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
       write({ ...call, reply: 'fault', fault, delivered: !signal.aborted });
       return faults[fault];
     }
-    const usage = { inputTokens: Math.ceil(JSON.stringify(request.messages).length / 4), outputTokens: 5 };
+    const usage = { inputTokens: Math.ceil(JSON.stringify(request.body).length / 4), outputTokens: 5 };
     const answer = answerOf(planned);
     write({ ...call, reply: planned.calls.length > 0 ? 'calls' : 'text', usage, delivered: !signal.aborted });
     return {

@@ -8,6 +8,7 @@ import { queueNames } from './by-hand.js';
 import type { Fault, FaultKind } from './evidence.js';
 import { between, type FaultMaker, type Scene } from './faults.js';
 import { jobFaults } from './job-faults.js';
+import { proxiesOf } from './net.js';
 import { netFaults, swallowedReply } from './net-faults.js';
 import type { Notebook } from './notebook.js';
 import { healDisk, healSerialization, postgresFaults } from './postgres-faults.js';
@@ -129,11 +130,11 @@ export class Nemesis {
   /** Makes everything whole again, whatever was left broken. */
   async heal(): Promise<void> {
     const { scene } = this.options;
-    const { net, fleet, redis, postgres, queues } = scene;
-    for (const proxy of [net.postgres, net.redis]) {
-      proxy?.delay(0);
-      proxy?.freeze(false);
-      await proxy?.refuse(false);
+    const { nets, fleet, redis, postgres, queues } = scene;
+    for (const proxy of proxiesOf(nets)) {
+      proxy.delay(0);
+      proxy.freeze(false);
+      await proxy.refuse(false);
     }
     for (const place of fleet.places) {
       place.signal('SIGCONT');

@@ -17,10 +17,10 @@ async function onPlace(
   random: Random,
   hit: (place: Place) => Promise<Omit<Made, 'target'>>,
   may: (place: Place) => boolean = () => true,
+  atLeast = 1,
 ): Promise<Made> {
-  const idle = scene.fleet.idle();
-  const able = idle.filter(may);
-  if (idle.length < 2 || able.length === 0) return { target: 'none', failed: 'too few processes work' };
+  const able = scene.fleet.idle().filter(may);
+  if (able.length < atLeast) return { target: 'none', failed: 'too few processes work' };
   const place = random.pick(able);
   place.busy = true;
   try {
@@ -115,27 +115,39 @@ export function processFaults(now: () => number): FaultMaker[] {
       weight: 6,
       aside: true,
       make: (scene, random) =>
-        onPlace(scene, random, async (place) => {
-          const hit = { pid: place.pid, at: now() };
-          const forMs = between(random, scene.times.zombieMs);
-          place.signal('SIGSTOP');
-          await delay(forMs);
-          place.signal('SIGCONT');
-          return { hit, details: { pid: hit.pid, forMs } };
-        }),
+        onPlace(
+          scene,
+          random,
+          async (place) => {
+            const hit = { pid: place.pid, at: now() };
+            const forMs = between(random, scene.times.zombieMs);
+            place.signal('SIGSTOP');
+            await delay(forMs);
+            place.signal('SIGCONT');
+            return { hit, details: { pid: hit.pid, forMs } };
+          },
+          takesSteps,
+          2,
+        ),
     },
     {
       kind: 'blocked_loop',
       weight: 4,
       aside: true,
       make: (scene, random) =>
-        onPlace(scene, random, async (place) => {
-          const hit = { pid: place.pid, at: now() };
-          const forMs = between(random, scene.times.blockedMs);
-          place.tell({ do: 'block', ms: forMs });
-          await delay(forMs);
-          return { hit, details: { pid: hit.pid, forMs } };
-        }),
+        onPlace(
+          scene,
+          random,
+          async (place) => {
+            const hit = { pid: place.pid, at: now() };
+            const forMs = between(random, scene.times.blockedMs);
+            place.tell({ do: 'block', ms: forMs });
+            await delay(forMs);
+            return { hit, details: { pid: hit.pid, forMs } };
+          },
+          takesSteps,
+          2,
+        ),
     },
     {
       kind: 'clock_off',

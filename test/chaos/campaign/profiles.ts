@@ -19,7 +19,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     pace: { processes: [1_000, 4_000], services: [3_000, 9_000], jobs: [1_000, 3_000] },
     // A process is stopped for longer than the longest lease, a job's lock and the check for it: 45 s.
     times: {
-      deathMs: 8_000,
+      frozenMs: 15_000,
       zombieMs: [12_000, 50_000],
       blockedMs: [5_000, 35_000],
       awayMs: [1_000, 6_000],
@@ -34,7 +34,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     quietMs: 4_000,
     pace: { processes: [400, 1_200], services: [1_500, 4_000], jobs: [500, 1_500] },
     times: {
-      deathMs: 2_000,
+      frozenMs: 4_000,
       zombieMs: [4_000, 6_000],
       blockedMs: [2_500, 4_000],
       awayMs: [300, 1_800],

@@ -24,8 +24,8 @@ export interface NetProxy {
   freeze(frozen: boolean): void;
   /** Connections are refused and cut until it is undone. */
   refuse(refused: boolean): Promise<void>;
-  /** Loses the reply to the next statement of that kind, and the connection with it. Null when none came in time. */
-  swallow(what: Swallowed, withinMs: number): Promise<Wanted | null>;
+  /** Loses the reply to the next statement of that kind, and the connection with it, until told to stop. */
+  swallow(what: Swallowed): { lost: Promise<Wanted>; stop(): void };
   close(): Promise<void>;
 }
 
@@ -154,20 +154,16 @@ export async function openProxy(serverUrl: string): Promise<NetProxy> {
       if (listener.listening) listener.close();
       for (const link of links) cut(link);
     },
-    swallow(what, withinMs) {
-      return new Promise((resolve) => {
-        const timer = setTimeout(() => {
-          waiting = null;
-          resolve(null);
-        }, withinMs);
-        waiting = {
-          what,
-          done(wanted) {
-            clearTimeout(timer);
-            resolve(wanted);
-          },
+    swallow(what) {
+      let stop = () => {};
+      const lost = new Promise<Wanted>((resolve) => {
+        const mine = { what, done: resolve };
+        waiting = mine;
+        stop = () => {
+          if (waiting === mine) waiting = null;
         };
       });
+      return { lost, stop: () => stop() };
     },
     async close() {
       if (listener.listening) listener.close();

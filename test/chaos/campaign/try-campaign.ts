@@ -2,8 +2,8 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type CampaignOptions, runCampaign } from './campaign.js';
+import { check } from './check/index.js';
 import { type Fault, files, type Meta, type Report } from './evidence.js';
-import { checkMinimally } from './minimal-check.js';
 import { profiles } from './profiles.js';
 import { writeReport } from './report.js';
 
@@ -23,7 +23,7 @@ export async function tryCampaign({ profile, ...given }: Try): Promise<Tried> {
   const folder = given.folder ?? resolve('.pawl', 'chaos', name);
   await mkdir(folder, { recursive: true });
   await runCampaign({ ...profiles[profile], layout: null, only: null, ...given, folder });
-  const report = await checkMinimally(folder);
+  const report = await check(folder);
   const meta = JSON.parse(await readFile(join(folder, files.meta), 'utf8')) as Meta;
   const faults = (await readFile(join(folder, files.nemesis), 'utf8'))
     .split('\n')

@@ -1,8 +1,9 @@
 /**
- * A worker process of a campaign: an ordinary worker with the campaign's agents, told by its first argument what to be. It
+ * A worker process of a campaign: an ordinary worker with the campaign's agents, told by a first message what to be. It
  * writes each gap that a delivery passes, so that what it held is known when it is killed, and does to itself what only the
  * process itself can do: die in a gap, or block its event loop. Every line is one write, so none is lost or torn.
  */
+import { once } from 'node:events';
 import { openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { startWorkerProcess } from '../../../src/app.js';
@@ -36,7 +37,9 @@ type Said = WorkerLine extends infer Line
     : never
   : never;
 
-const order = JSON.parse(process.argv[2] ?? '') as WorkerOrder;
+// It may have waited, loaded and ready, for the place of another to become free.
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+const [order] = (await once(process, 'message')) as [WorkerOrder];
 const now = clockOf(order.epoch);
 const file = openSync(join(order.folder, files.workers), 'a');
 const { pid } = process;
@@ -109,7 +112,6 @@ async function stop(): Promise<void> {
 }
 process.on('SIGTERM', stop);
 process.on('SIGINT', () => {}); // a terminal's Ctrl-C is the supervisor's to answer
-process.on('disconnect', () => process.kill(pid, 'SIGKILL'));
 process.on('message', (command: WorkerCommand) => {
   if (command.do === 'die_at') armed = command;
   if (command.do === 'live') armed = null;
