@@ -165,7 +165,8 @@ export async function startWorkerProcess(settings: WorkerSettings): Promise<Work
       const until = performance.now() + withinMs;
       const left = () => Math.max(100, until - performance.now());
       maintenance.abort();
-      await worker?.stop(withinMs * 0.8);
+      // What is kept back closes the connections.
+      await worker?.stop(withinMs - Math.min(1_000, withinMs * 0.1));
       await within(left() / 3, maintaining);
       await within(left() / 2, queue.close());
       await within(left(), pool.end());

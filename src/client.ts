@@ -93,9 +93,9 @@ function readOptions(options: PawlOptions): { databaseUrl: string; redisUrl: str
   const { databaseUrl, redisUrl, config } = options ?? {};
   if (!isUrl(databaseUrl, /^postgres(ql)?:$/))
     refuse('databaseUrl', 'a URL such as postgres://user:password@host:5432/name');
-  if (redisUrl != null && !isUrl(redisUrl, /^rediss?:$/)) refuse('redisUrl', 'a URL such as redis://host:6379');
+  if (redisUrl && !isUrl(redisUrl, /^rediss?:$/)) refuse('redisUrl', 'a URL such as redis://host:6379');
   if (config !== undefined && !isConfig(config)) refuse('config', 'what defineConfig returned');
-  return { databaseUrl, redisUrl: redisUrl ?? null, log: options.log ?? silent };
+  return { databaseUrl, redisUrl: redisUrl || null, log: options.log ?? silent };
 }
 
 function isUrl(value: unknown, protocol: RegExp): value is string {

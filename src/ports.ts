@@ -6,7 +6,7 @@
 import type { Draft } from './core/draft.js';
 import type { Message, StoredMessage } from './core/message.js';
 import type { LlmAnswer } from './core/outcome.js';
-import type { RunState } from './core/run.js';
+import type { RunState, Usage } from './core/run.js';
 import type { AttemptRecord, StepState } from './core/step.js';
 import type {
   AgentListing,
@@ -84,8 +84,8 @@ export interface Store {
   ): Promise<{ value: T; dispatches: Dispatch[] } | null>;
   /** Accepts a run with its first step, or returns the one its key already names. */
   createRun(run: NewRun): Promise<{ id: string; created: boolean; dispatches: Dispatch[] }>;
-  /** Notes on an attempt taken away what its call returned all the same. */
-  noteLate(token: string, note: string): Promise<void>;
+  /** Notes on an attempt taken away what its call returned all the same, and cost. */
+  noteLate(token: string, note: string, usage?: Usage | null): Promise<void>;
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
   unsettledOnce(runId: string, callHashes: readonly string[]): Promise<Map<string, number>>;
 }

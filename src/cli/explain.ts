@@ -120,9 +120,14 @@ function raised(limit: number): number {
   return limit + Math.max(5, Math.ceil(limit / 2));
 }
 
+const failsWithoutDeath: ReadonlySet<Reason> = new Set(['max_steps', 'max_turns', 'deadline', 'invalid_output']);
+
 /** What can be done about a run that ended badly; empty when there is nothing. */
 export function commandsAfter(run: RunView): string[] {
   if (run.status !== 'failed') return [];
+  // A run that failed by a rule, and not by the death of a step, says the same in its reason and in its error.
+  if (run.error?.code === run.reason)
+    return [`pawl runs steps ${run.id}   # look at the steps; a new run is the way on`];
   return [
     `pawl runs redrive ${run.id}   # go on at the step that failed, once its cause is gone`,
     `pawl runs steps ${run.id}     # look at the steps`,

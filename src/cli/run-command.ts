@@ -82,7 +82,7 @@ Exit status: 0 completed, 3 failed, 4 cancelled, 5 waits for somebody, 130 inter
 Examples:
   $ pawl run analyst "Sum the sales of the last 7 days and mail the report"
   $ pawl run analyst --input-file task.json --deadline 2h -o json
-  $ pawl run analyst "…" --detach --key "$(date +%F)"     # from cron: one run a day, however often it is called`;
+  $ pawl run analyst "…" --detach --key "$(date +%F)"     # daily (in a crontab: \\%F): one run a day, however often it is called`;
 
 function startOf(agent: string, input: unknown, options: RunOptions): StartRun {
   const { key, tenant, tag: tags, model, delay: delayMs } = options;

@@ -40,7 +40,7 @@ export function pauseRun(draft: Draft): void {
 export function resumeRun(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' | 'maxTurns' | 'deadlineMs'>>): void {
   const { run } = draft;
   if (isFinal(run.status))
-    throw new PawlError('conflict', `run ${run.id} is ${run.status}; only a redrive or a rerun goes on from there`);
+    throw new PawlError('conflict', `run ${run.id} is ${run.status}; only a redrive goes on from a failed one`);
   if (run.endingAs !== null) throw new PawlError('conflict', `run ${run.id} is ending; it cannot be resumed`);
   raiseLimits(draft, raised);
   const wasPaused = run.pauseAt !== null;
@@ -150,7 +150,9 @@ export function redriveRun(
   const dead = draft.all().filter((step) => step.status === 'dead');
   if (run.status !== 'failed' || dead.length === 0) {
     const why =
-      run.status === 'failed' ? `it failed by ${run.reason} and has no dead step: rerun it` : `it is ${run.status}`;
+      run.status === 'failed'
+        ? `it failed by ${run.reason} and has no dead step: start a new run`
+        : `it is ${run.status}`;
     throw new PawlError('conflict', `run ${run.id} cannot be redriven: ${why}`);
   }
   const oldJobs = dead.map(({ queue, seq, dispatch }) => ({ queue, seq, dispatch }));

@@ -46,11 +46,26 @@ export class Maintenance {
     this.lastWriteMs = this.gaplessSinceMs;
   }
 
-  /** Runs rounds until the signal aborts. A round that fails is logged, and the next one starts afresh. */
+  /**
+   * Runs rounds until the signal aborts, and breathes beside them: a round held up by the queue is no gap in our writes. A
+   * round that fails is logged, and the next one starts afresh.
+   */
   async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.keepBreathing(signal), this.keepLooking(signal)]);
+  }
+
+  private async keepBreathing(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      // The rounds say that the database is away.
+      await this.breathe().catch(() => {});
+      await this.parts.clock.sleep(this.options.everyMs, signal);
+    }
+  }
+
+  private async keepLooking(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        await this.round();
+        await this.look();
         if (this.away) this.parts.log.info({}, 'maintenance: the services answer again');
         this.away = false;
       } catch (error) {
@@ -61,9 +76,14 @@ export class Maintenance {
     }
   }
 
-  /** Looks for everything once. Each part goes on where another failed only in the next round. */
+  /** One breath and one look at everything, for whoever drives maintenance by hand. */
   async round(): Promise<void> {
     await this.breathe();
+    await this.look();
+  }
+
+  /** Each part goes on where another failed only in the next round. */
+  private async look(): Promise<void> {
     await this.judgeWorkers();
     await this.releaseClaims();
     await this.meetDeadlines();
@@ -82,8 +102,9 @@ export class Maintenance {
       throw error;
     }
     const now = clock.monotonicMs();
-    if (now - before > slowWriteMs || before - this.lastWriteMs > slowWriteMs + this.options.everyMs)
+    if (now - before > slowWriteMs || before - this.lastWriteMs > slowWriteMs + this.options.everyMs) {
       this.gaplessSinceMs = now;
+    }
     this.lastWriteMs = now;
   }
 

@@ -3,7 +3,7 @@
  * dispatch. Each line of runStep is one stage; a crash between any two of them is what recover.ts and maintain.ts mend.
  * Next: perform-llm.ts, perform-tool.ts, then core/record.ts for what is decided.
  */
-import { PawlError } from '../core/errors.js';
+import { describeThrown, PawlError } from '../core/errors.js';
 import type { Outcome } from '../core/outcome.js';
 import { type Recorded, recordOutcome } from '../core/record.js';
 import type { ClaimAnswer, Delivery, DeliveryEnd } from '../ports.js';
@@ -14,8 +14,21 @@ import { performTool } from './perform-tool.js';
 import type { Post } from './post.js';
 import { refuseDelivery } from './refuse.js';
 
-/** Carries one delivery through. Never throws: whatever happens has one of the queue's endings. */
+/**
+ * Carries one delivery through. Never throws: whatever happens has one of the queue's endings. A fault of Pawl's own ends
+ * the job, which must not spend an attempt on it; maintenance finds the step, still claimed or still pending.
+ */
 export async function runStep(post: Post, delivery: Delivery): Promise<DeliveryEnd> {
+  try {
+    return await carryStep(post, delivery);
+  } catch (error) {
+    const { runId, seq } = delivery;
+    post.log.error({ runId, seq, cause: describeThrown(error) }, 'a step could not be carried');
+    return { end: 'complete', note: 'fault' };
+  }
+}
+
+async function carryStep(post: Post, delivery: Delivery): Promise<DeliveryEnd> {
   await post.reached('before_claim', delivery);
   const token = post.ids.claimToken();
   const call = post.openCall(token);
@@ -95,7 +108,9 @@ async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, c
 /** The claim was taken away while the call was under way: what it returned goes to its attempt and nowhere else. */
 async function noteLate(post: Post, token: string, outcome: Outcome): Promise<void> {
   const note = outcome.kind === 'aborted' ? `aborted (${outcome.cause})` : `returned late: ${outcome.kind}`;
-  await post.store.noteLate(token, note).catch(() => {});
+  const usage =
+    outcome.kind === 'reply' ? outcome.usage : outcome.kind === 'llm_failure' ? outcome.failure.usage : null;
+  await post.store.noteLate(token, note, usage).catch(() => {});
 }
 
 function endOf(recorded: Recorded): DeliveryEnd {

@@ -20,8 +20,10 @@ export interface RunningWorker {
   stop(withinMs: number): Promise<void>;
 }
 
-/** Of the time for a shutdown, the part kept for recording what was aborted and for saying goodbye. */
-const closingShare = 0.3;
+/** Of the time for a shutdown, what is kept for recording what was aborted and for saying goodbye. */
+function closingTime(withinMs: number): number {
+  return Math.min(2_000, withinMs * 0.3);
+}
 
 export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Promise<RunningWorker> {
   const post = new Post(parts);
@@ -48,7 +50,7 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
   return {
     id: () => post.workerId(),
     async stop(withinMs) {
-      const closingMs = withinMs * closingShare;
+      const closingMs = closingTime(withinMs);
       post.beginStop();
       const handBack = setTimeout(() => post.abortCalls(), withinMs - closingMs);
       const letGo = setTimeout(() => post.letGo(), withinMs - closingMs / 2);

@@ -32,6 +32,11 @@ select (select id from w) as alive,
 let client = null;
 let stopping = false;
 
+/** The clock that the main thread reads too; `performance.now()` has a zero of its own in each thread. */
+function monotonicMs() {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
+
 function readTokens() {
   // The writer makes the version odd while it writes; a torn read is read again.
   for (;;) {
@@ -62,7 +67,7 @@ async function connect() {
 }
 
 async function beat() {
-  const lagMs = Date.now() - Number(Atomics.load(head, 0));
+  const lagMs = monotonicMs() - Number(Atomics.load(head, 0));
   if (lagMs > blockedMs) {
     // The loop has not turned for a minute: nothing this process holds will be recorded. End it, so that others go on.
     process.stderr.write(
@@ -72,7 +77,7 @@ async function beat() {
   }
   try {
     client ??= await connect();
-    const beganAtMs = Number(process.hrtime.bigint() / 1_000_000n);
+    const beganAtMs = monotonicMs();
     const { rows } = await client.query({
       name: 'pawl-beat',
       text: beatSql,
@@ -96,7 +101,7 @@ parentPort?.on('message', async (message) => {
 });
 
 while (!stopping) {
-  const began = Date.now();
+  const began = monotonicMs();
   await beat();
-  await new Promise((resolve) => setTimeout(resolve, Math.max(0, everyMs - (Date.now() - began))).unref());
+  await new Promise((resolve) => setTimeout(resolve, Math.max(0, everyMs - (monotonicMs() - began))).unref());
 }

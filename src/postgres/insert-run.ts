@@ -9,7 +9,11 @@ import type { Dispatch } from '../ports.js';
 
 const insertSql = `
 with a as (
-  select listing from pawl.agents where name = $2 order by registered_at desc, version limit 1
+  -- Of the versions that a live worker serves the newest; of none served, the newest.
+  select listing from pawl.agents g where name = $2
+  order by exists (
+    select 1 from pawl.workers w where w.state = 'live' and g.name || '@' || g.version = any(w.serves)
+  ) desc, registered_at desc, version limit 1
 ), r as (
   insert into pawl.runs (
     id, agent, model, language, llm_name, llm_timeout_ms, llm_attempts, status, deadline_at, max_steps, max_turns, deadline_ms, on_limit,

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import { Draft, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
+import type { Usage } from '../core/run.js';
 import type { AttemptRecord } from '../core/step.js';
 import type { NewRun } from '../core/view.js';
 import type { KnownState, StepScope, Store } from '../ports.js';
@@ -13,7 +14,8 @@ import { claimStep } from './claim.js';
 import { insertRun } from './insert-run.js';
 import { asPawlError, classifyFault, inTransaction } from './pool.js';
 import { type AttemptRow, type RunRow, readAttempt, readRun, readStep, type StepRow } from './rows.js';
-import { writeChanges } from './write.js';
+import { attempts, runs, steps } from './schema.js';
+import { columnsOf, writeChanges } from './write.js';
 
 export function createStore(pool: pg.Pool): Store {
   return {
@@ -25,12 +27,15 @@ export function createStore(pool: pg.Pool): Store {
         return changed ?? changeRun(pool, runId, scope, rule, receipt);
       }),
     createRun: (run) => answering(() => createRun(pool, run)),
-    noteLate: (token, note) =>
+    noteLate: (token, note, usage = null) =>
       answering(async () => {
-        await pool.query('update pawl.attempts set late_note = coalesce(late_note, $2) where token = $1', [
-          token,
-          note,
-        ]);
+        await pool.query(
+          `update pawl.attempts set late_note = $2, input_tokens = coalesce($3, input_tokens),
+             cached_input_tokens = coalesce($4, cached_input_tokens), output_tokens = coalesce($5, output_tokens),
+             cost_usd = coalesce($6, cost_usd), usage_estimated = coalesce($7, usage_estimated)
+           where token = $1 and late_note is null`,
+          [token, note, ...usageColumns(usage)],
+        );
       }),
     unsettledOnce: (runId, hashes) =>
       answering(async () => {
@@ -44,6 +49,11 @@ export function createStore(pool: pg.Pool): Store {
         return new Map(rows.map((row) => [row.call_hash, row.seq]));
       }),
   };
+}
+
+function usageColumns(usage: Usage | null): unknown[] {
+  if (usage === null) return [null, null, null, null, null];
+  return [usage.inputTokens, usage.cachedInputTokens, usage.outputTokens, usage.costUsd, usage.estimated];
 }
 
 /** Repeats what the database asks to repeat, and turns every other fault into a PawlError. */
@@ -89,16 +99,16 @@ async function changeRun<T>(
     // The clock is read after the lock is held, so that times written under it never run backwards.
     const locked = await client.query<RunRow>({
       name: 'pawl-lock-run',
-      text: 'select * from pawl.runs where id = $1 for no key update',
+      text: `select ${columnsOf(runs)} from pawl.runs where id = $1 for no key update`,
       values: [runId],
     });
     const row = locked.rows[0];
     if (row === undefined) return null;
     const now = await readClock(client);
-    const steps = await loadSteps(client, runId, scope);
-    const isOnStep = steps.some((step) => step.claim?.token === receipt);
+    const inScope = await loadSteps(client, runId, scope);
+    const isOnStep = inScope.some((step) => step.claim?.token === receipt);
     const loaded = { run: readRun(row), now, receipt: isOnStep ? null : await loadReceipt(client, receipt) };
-    let draft = new Draft({ ...loaded, steps });
+    let draft = new Draft({ ...loaded, steps: inScope });
     let value: T;
     try {
       value = settled(draft, rule);
@@ -137,7 +147,8 @@ async function loadSteps(client: pg.PoolClient, runId: string, scope: StepScope,
         : [];
   const { rows } = await client.query<StepRow>({
     name: 'pawl-load-steps',
-    text: 'select * from pawl.steps where run_id = $1 and (seq = any($2::int[]) or status = any($3::text[])) order by seq for no key update',
+    text: `select ${columnsOf(steps)} from pawl.steps
+      where run_id = $1 and (seq = any($2::int[]) or status = any($3::text[])) order by seq for no key update`,
     values: [runId, seqs, statuses],
   });
   return rows.map(readStep);
@@ -147,7 +158,7 @@ async function loadReceipt(client: pg.PoolClient, token: string | null): Promise
   if (token === null) return null;
   const { rows } = await client.query<AttemptRow>({
     name: 'pawl-receipt',
-    text: 'select * from pawl.attempts where token = $1',
+    text: `select ${columnsOf(attempts)} from pawl.attempts where token = $1`,
     values: [token],
   });
   return rows[0] === undefined ? null : readAttempt(rows[0]);

@@ -39,7 +39,7 @@ async function insertWorker(pool: pg.Pool, worker: WorkerRegistration): Promise<
     for (const agent of worker.agents) {
       await client.query(
         `insert into pawl.agents (name, version, listing) values ($1, $2, $3)
-         on conflict (name, version) do update set listing = excluded.listing, registered_at = now()`,
+         on conflict (name, version) do update set listing = excluded.listing`,
         [agent.name, agent.version, JSON.stringify(agent)],
       );
     }
@@ -71,7 +71,7 @@ function startHeart(pool: pg.Pool, workerId: string, options: BeatOptions): Hear
   let confirmedAt = performance.now();
   let stopped = false;
 
-  const turn = () => Atomics.store(lastTurn, 0, BigInt(Date.now()));
+  const turn = () => Atomics.store(lastTurn, 0, BigInt(monotonicMs()));
   turn();
   const turning = setInterval(turn, 500).unref();
 

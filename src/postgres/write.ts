@@ -7,7 +7,8 @@ import type { Changes } from '../core/draft.js';
 import { writeAttempt, writeRun, writeStep } from './rows.js';
 import { attempts, runs, steps } from './schema.js';
 
-const columnsOf = (table: Table) => Object.values(getTableColumns(table)).map((column) => column.name);
+/** Named one by one, since a prepared `select *` fails once a later migration adds a column. */
+export const columnsOf = (table: Table) => Object.values(getTableColumns(table)).map((column) => column.name);
 
 /** What acceptance or planning fixed about a row, and the claim's own column, are never changed by a rule. */
 const fixedOfRun = words(
