@@ -33,7 +33,9 @@ function ofOutcomes(dossier: Dossier): Breach[] {
     }
     const [seq, pos] = step.kind === 'llm' ? [step.seq, 0] : [step.turn_seq, step.position];
     const said = dossier.messages.filter((message) => message.seq === seq && message.pos === pos);
-    if (said.length !== wanted) {
+    // What a cancelled call of the model returns is kept on its step, and is nobody's to read.
+    const isKept = step.kind === 'llm' && dossier.run.status === 'cancelled' && said.length === 0;
+    if (said.length !== wanted && !isKept) {
       const text = `${name} and left ${said.length} messages`;
       found.push(breachOf('I1', dossier, text, see('steps', step), see('messages', ...said)));
     }
