@@ -10,6 +10,7 @@ import type { Terminal } from '../cli/terminal.js';
 import { terminalLog } from '../cli/world.js';
 import type { Settings } from '../config.js';
 import type { Runs } from '../engine/runs.js';
+import type { Log } from '../ports.js';
 import { analystTask } from './analyst.js';
 import { judgeCrash } from './crash.js';
 import { type Followed, followRun } from './follow-run.js';
@@ -64,11 +65,12 @@ async function tellStory(options: DemoOptions, signal: AbortSignal, later: Later
   say('starting the embedded Postgres');
   const stage = await setStage({ settings, csv, pawlDir, now: new Date(), later, say, signal });
   say('starting a worker');
+  // What the queue has to complain of stands in the workers' logs; where it does not answer, they do not start.
+  const log: Log = { ...terminalLog(terminal), warn: () => {}, child: () => log };
+  const client = await openClient({ databaseUrl: stage.databaseUrl, redisUrl: settings.redisUrl, log });
+  later(() => client.close());
   const startWorker = workerStarter(options, stage, signal, later);
   const worker = await startWorker();
-  const services = { databaseUrl: stage.databaseUrl, redisUrl: settings.redisUrl, log: terminalLog(terminal) };
-  const client = await openClient(services);
-  later(() => client.close());
   showOpening(options, stage, client.queueKind, worker);
   const { id } = await client.runs.start({ agent: 'analyst', input: analystTask });
   terminal.out(`${factLine('run', `${id}\n“${analystTask}”`, terminal.paintOut)}\n\n${headLine(terminal.paintOut)}`);
