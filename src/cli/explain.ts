@@ -125,9 +125,9 @@ const failsWithoutDeath: ReadonlySet<Reason> = new Set(['max_steps', 'max_turns'
 /** What can be done about a run that ended badly; empty when there is nothing. */
 export function commandsAfter(run: RunView): string[] {
   if (run.status !== 'failed') return [];
-  // A run that failed by a rule, and not by the death of a step, says the same in its reason and in its error.
-  if (run.error?.code === run.reason)
-    return [`pawl runs steps ${run.id}   # look at the steps; a new run is the way on`];
+  // At a limit a run fails without a dead step, and there is nothing to redrive; if its last call died, the error says that.
+  const byLimit = run.reason !== null && failsWithoutDeath.has(run.reason) && run.error?.code === run.reason;
+  if (byLimit) return [`pawl runs steps ${run.id}   # look at the steps; a new run is the way on`];
   return [
     `pawl runs redrive ${run.id}   # go on at the step that failed, once its cause is gone`,
     `pawl runs steps ${run.id}     # look at the steps`,
