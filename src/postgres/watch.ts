@@ -90,7 +90,8 @@ export function createWatch(pool: pg.Pool): Watch {
          where deadline_at is not null and finished_at is null and ending_at is null
            and now() >= deadline_at - case when on_limit = 'finish' then least(llm_timeout_ms, deadline_ms / 5) else 0 end
                * interval '1 millisecond'
-           and (on_limit <> 'suspend' or open_steps > suspended_steps)
+           and (on_limit <> 'suspend' or exists (
+             select 1 from pawl.steps s where s.run_id = runs.id and s.status = 'pending'))
            and (on_limit <> 'finish' or finishing_as is distinct from 'deadline' or now() >= deadline_at)
          limit $1`,
         [limit],

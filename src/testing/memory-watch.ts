@@ -3,6 +3,7 @@ import { deadlineActsAt, isPastDeadline } from '../core/limits.js';
 import { isFinal, type RunState } from '../core/run.js';
 import type { StepState } from '../core/step.js';
 import type { Dispatch, DueStep, HeldClaim, Watch } from '../ports.js';
+import type { RunRows } from './memory-runs.js';
 import { requireReachable, type Tables, type WorkerRows } from './memory-store.js';
 
 const dayMs = 86_400_000;
@@ -94,10 +95,9 @@ export function createMemoryWatch(tables: Tables): Watch {
     },
     async runsPastDeadline(limit) {
       requireReachable(tables);
-      const runs = [...tables.runs.values()].map((rows) => rows.run);
-      return runs
-        .filter((run) => needsDeadline(run, tables.clock.now()))
-        .map((run) => run.id)
+      return [...tables.runs.values()]
+        .filter((rows) => needsDeadline(rows, tables.clock.now()))
+        .map(({ run }) => run.id)
         .slice(0, limit);
     },
     async runsServedAgain(limit) {
@@ -145,10 +145,10 @@ function compareDue(a: DueStep, b: DueStep): number {
   return a.dueAt.getTime() - b.dueAt.getTime() || byRun || a.seq - b.seq;
 }
 
-function needsDeadline(run: RunState, now: Date): boolean {
+function needsDeadline({ run, steps }: RunRows, now: Date): boolean {
   const actsAt = deadlineActsAt(run);
   if (isFinal(run.status) || run.endingAs !== null || actsAt === null || !isPastDeadline(run, now)) return false;
   const { onLimit } = run.limits;
-  if (onLimit === 'suspend') return run.openSteps > run.suspendedSteps;
+  if (onLimit === 'suspend') return [...steps.values()].some((step) => step.status === 'pending');
   return onLimit === 'fail' || run.finishingAs !== 'deadline' || (run.deadlineAt !== null && now >= run.deadlineAt);
 }

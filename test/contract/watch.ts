@@ -271,6 +271,13 @@ export function watchContract(name: string, makeWorld: () => Promise<StoreWorld>
         expect(await isFound(runId)).toBe(false);
       });
 
+      it('under suspend are not found again and again for a call in flight, of which there is nothing to hold', async () => {
+        const runId = await start({ onLimit: 'suspend' });
+        await bench.claim(runId, 1);
+        await bench.world.pass(100_500);
+        expect(await isFound(runId)).toBe(false);
+      });
+
       it('are not those without one, nor those that are final', async () => {
         const [none, done] = [await bench.start(), await start({ onLimit: 'fail' })];
         await bench.change(done, cancelRun);

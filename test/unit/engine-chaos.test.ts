@@ -225,6 +225,6 @@ it('every run ends, whatever happened to what carries it', { timeout: 120_000 },
         await chaos.town.close();
       }
     }),
-    { numRuns: 15 },
+    { numRuns: 10 },
   );
 });
