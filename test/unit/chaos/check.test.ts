@@ -304,6 +304,30 @@ const bad: Bad[] = [
       workers.push({ at: meta.endedAt, worker: 'a2', pid: 102, what: 'log', level: 'warn', msg, fields });
     },
   ],
+  // Processes
+  [
+    'a worker ended by a fault of its own',
+    ['process'],
+    ({ meta, workers }) => {
+      workers.push({ at: meta.endedAt, worker: 'a2', pid: 102, what: 'exited', code: 1, signal: null });
+    },
+  ],
+  [
+    'a constraint refused an outcome',
+    ['section 5'],
+    ({ meta, workers }) => {
+      const fields = { runId: 'run_1', seq: 2, cause: 'duplicate key' };
+      const msg = 'the outcome cannot be stored';
+      workers.push({ at: meta.endedAt, worker: 'a2', pid: 102, what: 'log', level: 'error', msg, fields });
+    },
+  ],
+  [
+    'the clients never saw everything over',
+    ['liveness'],
+    ({ meta }) => {
+      meta.settledAt = null;
+    },
+  ],
   // Outputs
   [
     'a run answered otherwise than its plan',

@@ -10,9 +10,10 @@ import { countWhatHappened, missingFrom } from './counts.js';
 import { type Breach, dossiersOf } from './dossier.js';
 import { checkEnd } from './ends.js';
 import { checkForeignKeys, checkKeys } from './keys.js';
-import { checkSettled, checkStanding, checkStarts } from './lost.js';
+import { checkSettled, checkSettledAsAWhole, checkStanding, checkStarts } from './lost.js';
 import { checkOnce } from './once.js';
 import { checkOutput } from './outputs.js';
+import { checkProcesses } from './processes.js';
 import { checkHistory, checkRequests } from './requests.js';
 import { checkSeqs } from './seqs.js';
 import { checkStillness } from './stillness.js';
@@ -24,6 +25,7 @@ export function judge(evidence: Evidence, secrets: readonly Breach[] = []): Repo
   const dossiers = dossiersOf(evidence);
   const breaches = [
     ...checkStarts(evidence, dossiers),
+    ...checkSettledAsAWhole(evidence),
     ...dossiers.flatMap((dossier) => [
       ...checkSettled(dossier, evidence),
       ...checkOutput(dossier),
@@ -44,6 +46,7 @@ export function judge(evidence: Evidence, secrets: readonly Breach[] = []): Repo
     ...checkRequests(evidence, dossiers),
     ...checkCancels(evidence, dossiers),
     ...checkTakeovers(evidence),
+    ...checkProcesses(evidence, dossiers),
     ...secrets,
   ];
   const counts = countWhatHappened(evidence, dossiers);

@@ -70,6 +70,12 @@ export function checkSettled(dossier: Dossier, { meta }: Pick<Evidence, 'meta'>)
   return [breachOf('liveness', dossier, text, see('runs', run), see('steps', ...open))];
 }
 
+/** The clients themselves saw not all of their runs at an end, or were never told that a run was accepted. */
+export function checkSettledAsAWhole({ meta }: Pick<Evidence, 'meta'>): Breach[] {
+  if (meta.settledAt !== null) return [];
+  return [breachOfAll('liveness', `not everything was over ${meta.livenessMs / 1_000} s after the last fault`)];
+}
+
 function waitsFor(kind: string | null): boolean {
   return kind !== null && waitsOutside.includes(kind);
 }

@@ -64,11 +64,9 @@ export function disturbedSpans(evidence: Evidence): Span[] {
   return union([...faults, ...placesOf(evidence).flatMap((place) => place.away)]);
 }
 
-/** When a service was disturbed, or this process itself was. */
-export function disturbedSpansOf(evidence: Evidence, pid: number): Span[] {
-  const names = new Set(evidence.workers.flatMap((line) => (line.pid === pid ? [line.worker] : [])));
-  const faults = evidence.nemesis.filter((fault) => isFaultOfService(fault) || names.has(fault.target));
-  return union(faults.filter((fault) => fault.kind !== 'quiet').map(spanOf));
+/** When a service was disturbed, or the process that holds this place was. */
+export function disturbedSpansOf({ nemesis }: Pick<Evidence, 'nemesis'>, place: string): Span[] {
+  return union(nemesis.filter((fault) => isFaultOfService(fault) || fault.target === place).map(spanOf));
 }
 
 interface PlaceSpans {

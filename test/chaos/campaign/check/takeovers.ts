@@ -16,25 +16,31 @@ const overdueMs = 30_000;
 type LogLine = Line<Extract<WorkerLine, { what: 'log' }>>;
 
 export function checkTakeovers(evidence: Evidence): Breach[] {
-  const logs = numbered(evidence.workers).flatMap((line) => (line.what === 'log' ? [line] : []));
+  const { workers, tables, meta } = evidence;
   const disturbed = disturbedSpans(evidence);
-  return logs.flatMap((line) => {
-    if (line.msg === tellingLines.declaredDead) return ofDeath(evidence, line);
-    if (line.msg !== tellingLines.rescued || line.fields.cause === 'crash') return [];
-    if (overlaps(disturbed, { from: line.at - overdueMs, to: line.at })) return [];
+  const pids = new Map(tables.workers.map(({ id, pid }) => [id, pid]));
+  const goneAt = new Map(workers.flatMap((line) => (line.what === 'exited' ? [[line.pid, line.at]] : [])));
+  const places = new Map(workers.map((line) => [line.pid, line.worker]));
+
+  function ofDeath(line: LogLine): Breach[] {
+    const workerId = String(line.fields.workerId);
+    const pid = pids.get(workerId);
+    if (pid === undefined || (goneAt.get(pid) ?? Number.POSITIVE_INFINITY) <= line.at) return [];
+    const from = line.at - meta.settings.deathMs - aftermathMs;
+    if (overlaps(disturbedSpansOf(evidence, places.get(pid) ?? ''), { from, to: line.at })) return [];
+    return [breachOfAll(name, `${workerId} (process ${pid}) was declared dead and was not`, see('workers', line))];
+  }
+
+  function ofRescue(line: LogLine): Breach[] {
     const { runId, seq, cause } = line.fields;
+    if (cause === 'crash' || overlaps(disturbed, { from: line.at - overdueMs, to: line.at })) return [];
     const text = `step ${String(seq)} of ${String(runId)} was taken back (${String(cause)}) while nothing was broken`;
     return [breachOfAll(name, text, see('workers', line))];
-  });
-}
+  }
 
-function ofDeath(evidence: Evidence, line: LogLine): Breach[] {
-  const workerId = line.fields.workerId;
-  const pid = evidence.tables.workers.find((worker) => worker.id === workerId)?.pid;
-  if (pid === undefined) return [];
-  const isGone = evidence.workers.some((other) => other.what === 'exited' && other.pid === pid && other.at <= line.at);
-  const from = line.at - evidence.meta.settings.deathMs - aftermathMs;
-  if (isGone || overlaps(disturbedSpansOf(evidence, pid), { from, to: line.at })) return [];
-  const text = `${String(workerId)} (process ${pid}) was declared dead and was not`;
-  return [breachOfAll(name, text, see('workers', line))];
+  const logs = numbered(workers).flatMap((line) => (line.what === 'log' ? [line] : []));
+  return logs.flatMap((line) => {
+    if (line.msg === tellingLines.declaredDead) return ofDeath(line);
+    return line.msg === tellingLines.rescued ? ofRescue(line) : [];
+  });
 }
