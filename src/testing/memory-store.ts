@@ -28,7 +28,7 @@ export interface Tables {
   clock: FakeClock;
   reachable: boolean;
   runs: Map<string, RunRows>;
-  /** In the order of their registration; of one name the last counts. */
+  /** In the order of their first registration. */
   agents: AgentListing[];
   workers: Map<string, WorkerRows>;
   queueEpoch: number;
@@ -55,10 +55,14 @@ export function createMemoryStore(tables: Tables): Store {
       requireReachable(tables);
       return createRun(tables, run);
     },
-    async noteLate(token, note) {
+    async noteLate(token, note, usage) {
       requireReachable(tables);
       for (const { attempts } of tables.runs.values()) {
-        for (const attempt of attempts) if (attempt.token === token) attempt.lateNote ??= note;
+        for (const attempt of attempts) {
+          if (attempt.token !== token || attempt.lateNote !== null) continue;
+          attempt.lateNote = note;
+          attempt.usage = usage ?? attempt.usage;
+        }
       }
     },
     async unsettledOnce(runId, callHashes) {
@@ -80,7 +84,7 @@ function isUnsettled(step: StepState): boolean {
 }
 
 function createRun(tables: Tables, asked: NewRun): Awaited<ReturnType<Store['createRun']>> {
-  const listing = tables.agents.findLast((agent) => agent.name === asked.agent);
+  const listing = findAgent(tables, asked.agent);
   if (listing === undefined) {
     throw new PawlError('unknown_agent', `no worker has registered an agent named ${JSON.stringify(asked.agent)}`);
   }
@@ -95,6 +99,15 @@ function createRun(tables: Tables, asked: NewRun): Awaited<ReturnType<Store['cre
   tables.runs.set(asked.id, acceptRun(asked, listing, tables.clock.now()));
   const dispatches = asked.delayMs > 0 ? [] : [{ queue: 'llm', runId: asked.id, seq: 1, dispatch: 1 }];
   return { id: asked.id, created: true, dispatches };
+}
+
+/** Of the versions that a live worker serves the newest; of none served, the newest. */
+function findAgent({ agents, workers }: Tables, name: string): AgentListing | undefined {
+  const live = [...workers.values()].filter((worker) => worker.state === 'live');
+  const isServed = ({ version }: AgentListing) =>
+    live.some(({ serves }) => serves.some((served) => served.agent === name && served.version === version));
+  const known = agents.filter((agent) => agent.name === name);
+  return known.findLast(isServed) ?? known.at(-1);
 }
 
 function findByKey(tables: Tables, asked: NewRun): RunRows | undefined {

@@ -20,8 +20,8 @@ export class MemoryWorkers implements Workers {
     const { clock, agents, workers } = this.tables;
     for (const agent of registration.agents) {
       const known = agents.findIndex(({ name, version }) => name === agent.name && version === agent.version);
-      if (known >= 0) agents.splice(known, 1);
-      agents.push({ ...agent, registeredAt: clock.now().toISOString() });
+      if (known < 0) agents.push({ ...agent, registeredAt: clock.now().toISOString() });
+      else agents[known] = { ...agent, registeredAt: agents[known]?.registeredAt ?? null };
     }
     const row: WorkerRows = {
       id: registration.id,

@@ -521,23 +521,25 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
         await expect(bench.start({ agent: 'nobody' })).rejects.toMatchObject({ code: 'unknown_agent' });
       });
 
-      it('takes the agent as it was registered last', async () => {
+      it('takes the newest version of the agent that a live worker serves, or of none served the newest', async () => {
         const name = `changing_${randomUUID()}`;
-        const version = (v: string, maxSteps: number) => ({
-          ...listing,
-          name,
-          version: v,
-          limits: { ...listing.limits, maxSteps },
-        });
-        for (const [agent, expected] of [
-          [version('v1', 10), 10],
-          [version('v2', 20), 20],
-          [version('v1', 30), 30],
-        ] as const) {
-          await bench.register([agent]);
-          expect((await bench.rows(await bench.start({ agent: name }))).run.limits.maxSteps).toBe(expected);
-          await bench.world.pass(1_000);
-        }
+        const version = (v: string, maxSteps: number) => {
+          return { ...listing, name, version: v, limits: { ...listing.limits, maxSteps } };
+        };
+        const maxSteps = async () => (await bench.rows(await bench.start({ agent: name }))).run.limits.maxSteps;
+        const old = await bench.register([version('v1', 10)]);
+        expect(await maxSteps()).toBe(10);
+        await bench.world.pass(1_000);
+        const fresh = await bench.register([version('v2', 20)]);
+        expect(await maxSteps()).toBe(20);
+        await bench.world.pass(1_000);
+        // A restart of the old version during a deploy does not make it the newest.
+        const again = await bench.register([version('v1', 30)]);
+        expect(await maxSteps()).toBe(20);
+        await fresh.heart.stop(2_000);
+        expect(await maxSteps()).toBe(30);
+        for (const { heart } of [old, again]) await heart.stop(2_000);
+        expect(await maxSteps()).toBe(20);
       });
 
       it('returns the run that has the key, for the same input only', async () => {
@@ -561,15 +563,17 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       });
     });
 
-    it('notes on an attempt that lost its claim what came back late, once', async () => {
+    it('notes on an attempt that lost its claim what came back late and what it cost, once, and counts it nowhere else', async () => {
       const runId = await bench.start();
       const { token } = await bench.claim(runId, 1);
       await bench.store.noteLate(token, 'still on the step: there is no attempt yet');
       await bench.change(runId, (draft) => releaseClaim(draft, 1, token, 'crash'));
-      await bench.store.noteLate(token, 'returned late: reply');
-      await bench.store.noteLate(token, 'again');
+      await bench.store.noteLate(token, 'returned late: reply', usage);
+      await bench.store.noteLate(token, 'again', { ...usage, inputTokens: 7 });
       await bench.store.noteLate(randomUUID(), 'of nobody');
-      expect((await bench.rows(runId)).attempts).toMatchObject([{ token, lateNote: 'returned late: reply' }]);
+      const { attempts, run } = await bench.rows(runId);
+      expect(attempts).toMatchObject([{ token, lateNote: 'returned late: reply', usage }]);
+      expect(run.usage).toMatchObject({ inputTokens: 0, estimated: true });
     });
 
     it('knows the once calls of a run that failed or are unknown, and no others', async () => {

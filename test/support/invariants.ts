@@ -12,7 +12,7 @@ export interface RunRowsToCheck {
   steps: readonly StepState[];
   messages: readonly StoredMessage[];
   /** Only where the attempts were read too. */
-  attempts?: readonly AttemptRecord[];
+  attempts?: readonly (AttemptRecord & { lateNote?: string | null })[];
   /** Ids of the run's events, only where they were read too. */
   eventIds?: readonly number[];
 }
@@ -149,7 +149,9 @@ function checkTokens({ run, steps, attempts }: RunRowsToCheck, holds: Holds): vo
   if (attempts === undefined) return;
   const tokens = [...steps.flatMap((step) => step.claim?.token ?? []), ...attempts.map((attempt) => attempt.token)];
   holds(new Set(tokens).size === tokens.length, 'a token is found on one step or on one attempt');
-  const spent = [...steps, ...attempts].reduce((sum, { usage }) => sum + (usage?.inputTokens ?? 0), 0);
+  // What came back after its claim was lost is noted on the attempt and counted nowhere else.
+  const counted = attempts.filter((attempt) => (attempt.lateNote ?? null) === null);
+  const spent = [...steps, ...counted].reduce((sum, { usage }) => sum + (usage?.inputTokens ?? 0), 0);
   holds(
     run.usage.inputTokens === spent,
     `I10: the run counts ${run.usage.inputTokens} input tokens, its rows ${spent}`,
