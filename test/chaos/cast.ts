@@ -24,7 +24,7 @@ export interface Effect {
 }
 
 /** How long a `once` call may take: after its worker was killed, nobody asks about its fate before that. */
-const onceTimeoutMs = 2_500;
+const onceTimeoutMs = 4_000;
 
 export function castOf({ stageUrl, caseId }: { stageUrl: string; caseId: string }): Cast {
   async function ask(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {

@@ -56,25 +56,45 @@ function ofLiveness({ run, steps }: Rows, wipedForMs: number | null): string[] {
     const held = step.claimed_for_ms ?? 0;
     if (step.status === 'suspended' && step.waiting_for === null) found.push(`I3: step ${step.seq} waits for nothing`);
     if (step.status === 'running' && !step.worker_lives && held > movesWithinMs) {
-      found.push(`I3: step ${step.seq} is held by a worker that is gone, for ${Math.round(held)} ms`);
+      found.push(`I3: step ${step.seq} is held by a worker that is gone`);
     }
     if (step.status === 'pending' && step.due_for_ms > movesWithinMs) {
-      found.push(`I3: step ${step.seq} is due for ${Math.round(step.due_for_ms)} ms and does not move`);
+      found.push(`I3: step ${step.seq} is due and does not move`);
     }
     if (
       wipedForMs !== null &&
       step.status === 'pending' &&
       Math.min(step.due_for_ms, wipedForMs) > dispatchedWithinMs
     ) {
-      found.push(`I8: step ${step.seq} still waits ${Math.round(wipedForMs)} ms after the queue was lost`);
+      found.push(`I8: step ${step.seq} still waits though the queue is lost`);
     }
   }
   return found;
 }
 
-/** Of a final run: its calls as the world saw them (I5, I6), and claims taken away that left nothing behind (I4). */
-export function breachesAtEnd(rows: Rows, ledger: readonly LedgerEntry[]): string[] {
-  return [...ofEnd(rows), ...ofReceipts(rows), ...ofKeys(rows, ledger), ...ofOnce(rows, ledger)];
+/**
+ * Of a final run: its calls as the world saw them (I5, I6), claims taken away that left nothing behind (I4), and `shown`:
+ * the results of its calls as the model was shown them.
+ */
+export function breachesAtEnd(
+  rows: Rows,
+  ledger: readonly LedgerEntry[],
+  shown: readonly (readonly string[])[],
+): string[] {
+  return [
+    ...ofEnd(rows),
+    ...ofReceipts(rows),
+    ...ofKeys(rows, ledger),
+    ...ofOnce(rows, ledger),
+    ...ofResults(rows, shown),
+  ];
+}
+
+/** I1, I7: each request shows the recorded result of every call, in the order in which the model asked. */
+function ofResults({ steps }: Rows, shown: readonly (readonly string[])[]): string[] {
+  const recorded = steps.filter((step) => step.kind === 'tool').map((step) => step.output);
+  const wrong = shown.find((results) => JSON.stringify(results) !== JSON.stringify(recorded));
+  return wrong === undefined ? [] : [`I7: the model was shown ${JSON.stringify(wrong)}, not what is recorded`];
 }
 
 /** I2: one end after the last redrive, and nothing after it. */

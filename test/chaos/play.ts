@@ -3,21 +3,18 @@
  * what operators do: presses Retry on a dead letter, and answers for a call of unknown fate after a look at the world
  * outside. Then the past comes back (old jobs, late records) and must change nothing. Next: invariants.ts.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { type Client, openClient, startWorkerProcess, type WorkerProcess } from '../../src/app.js';
-import { recordOutcome } from '../../src/core/record.js';
 import type { Gap, OnGap } from '../../src/engine/gaps.js';
-import { createStore } from '../../src/postgres/store.js';
 import { createTestDatabase } from '../support/services.js';
 import { quietLog } from '../support/worlds.js';
 import { type Case, canPressRetry, crashesToDeath, targetSeq } from './cases.js';
 import { castOf } from './cast.js';
 import { type Dashboard, openDashboard } from './dashboard.js';
 import { breachesAtEnd, breachesNow } from './invariants.js';
-import { frozenPart, type Rows, readRows } from './rows.js';
+import { killWorker } from './kill-worker.js';
+import { bringBackThePast } from './past.js';
+import { type Rows, readRows } from './rows.js';
 import type { Stage } from './stage.js';
 import { isStruck, type Strike, strikeOf } from './strike.js';
 import { until } from './until.js';
@@ -88,6 +85,8 @@ class Scene {
   private readonly caseId: string;
   private readonly story: string[] = [];
   private readonly breaches = new Set<string>();
+  /** The first claim of the worker that takes over waits for it, and all others with it. */
+  private broughtBack: Promise<void> | null = null;
   private runId = '';
   private worker: WorkerProcess | null = null;
   private hitAtMs = 0;
@@ -113,7 +112,11 @@ class Scene {
     if (blow === 'wipe') await this.wipeAt(strike);
     else await this.kill(strike);
     if (blow === 'kill and wipe') await this.wipe();
-    this.worker ??= await this.startWorker();
+    this.worker ??= await this.startWorker((gap) => {
+      if (gap !== 'after_claim') return;
+      this.broughtBack ??= this.bringBackThePast();
+      return this.broughtBack;
+    });
   }
 
   private async crashToDeath(kind: 'idempotent' | 'once'): Promise<void> {
@@ -128,20 +131,7 @@ class Scene {
   /** A process of its own works until it has killed itself there. */
   private async kill(strike: Strike): Promise<void> {
     const order: Order = { ...this.services, ...times, stageUrl: this.stage.url, caseId: this.caseId, strike };
-    const child = spawn(
-      process.execPath,
-      ['--import', 'tsx', fileURLToPath(new URL('victim.ts', import.meta.url)), JSON.stringify(order)],
-      { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] },
-    );
-    const exited = once(child, 'exit') as Promise<[number | null, string | null]>;
-    try {
-      await Promise.race([once(child, 'message'), exited]);
-      await this.startRun();
-      const [code, signal] = await withinBound(exited, `a worker to kill itself ${strike.gap}`);
-      if (signal !== 'SIGKILL') throw new Error(`the worker that was to be killed exited with ${code ?? signal}`);
-    } finally {
-      if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-    }
+    await killWorker(order, () => this.startRun(), endsWithinMs);
     this.hitAtMs = performance.now();
   }
 
@@ -177,17 +167,19 @@ class Scene {
       role: 'all',
       agents: [agent],
       llm,
-      concurrency: 2,
+      // Room for the jobs of the past beside calls that are held still.
+      concurrency: 6,
       queues: null,
       ...(onGap === undefined ? {} : { onGap }),
     });
   }
 
-  /** Waits for the end of the run, and acts for its operator on the way. Answers the time that took. */
+  /** Waits for the end of the run, or a breach, and acts for its operator on the way. Answers the time that took. */
   async recover(): Promise<number> {
     await until(`the end of ${this.caseId}`, endsWithinMs + shownWithinMs, async () => {
       const rows = await this.look();
       const { status } = rows.run;
+      if (this.breaches.size > 0) return true;
       if (status === 'completed' || status === 'cancelled') return true;
       if (status === 'failed') {
         if (this.story.includes('failed')) return true;
@@ -236,9 +228,9 @@ class Scene {
     const { kind } = this.played;
     const end = await this.look();
     const ledger = this.stage.ledger(this.caseId);
-    for (const breach of breachesAtEnd(end, ledger)) this.breaches.add(breach);
+    for (const breach of breachesAtEnd(end, ledger, this.stage.shown(this.caseId))) this.breaches.add(breach);
     for (const breach of this.stage.breaches(this.caseId)) this.breaches.add(`I7: ${breach.message}`);
-    for (const breach of await this.bringBackThePast(end)) this.breaches.add(breach);
+    if (this.breaches.size === 0) await this.bringBackThePast();
     const asked = this.stage.asked(this.caseId);
     return {
       outcome: [...this.story, end.run.status].join(', '),
@@ -251,30 +243,11 @@ class Scene {
     };
   }
 
-  /** I2 and I4: jobs of every dispatch there ever was, and a late record under every token there ever was. */
-  private async bringBackThePast(end: Rows): Promise<string[]> {
-    const frozen = frozenPart(end);
-    const effects = this.stage.ledger(this.caseId).length;
-    const jobs = end.steps.flatMap(({ seq, queue, dispatch: last }) =>
-      Array.from({ length: last }, (_, index) => ({ queue, runId: this.runId, seq, dispatch: index + 1 })),
-    );
-    await this.dashboard.deliverAgain(jobs, endsWithinMs);
-    const store = createStore(this.pool);
-    const tokens = [
-      ...end.attempts.map(({ token, seq }) => ({ token, seq })),
-      ...end.steps.map(({ claim_token, seq }) => ({ token: claim_token, seq })),
-    ];
-    for (const { token, seq } of tokens) {
-      if (token === null) continue;
-      const outcome = { kind: 'tool_value', value: { text: 'too late', tokens: 2, full: null } } as const;
-      const request = { seq, token, outcome, attemptsMade: 0 };
-      await store.change(this.runId, { seqs: [seq] }, (draft) => recordOutcome(draft, request), { receipt: token });
-      await store.noteLate(token, 'returned late: tool_value');
-    }
-    const found: string[] = [];
-    if (frozenPart(await this.look()) !== frozen) found.push('I2, I4: an old job or a late record changed a final run');
-    if (this.stage.ledger(this.caseId).length !== effects) found.push('I6: an old job called a tool');
-    return found;
+  private async bringBackThePast(): Promise<void> {
+    const effects = () => this.stage.ledger(this.caseId).length;
+    const before = effects();
+    for (const breach of await bringBackThePast(this.pool, this.dashboard, this.runId)) this.breaches.add(breach);
+    if (effects() !== before) this.breaches.add('I6: an old job called a tool');
   }
 
   /** For a case that failed: where everything stood. */
@@ -295,21 +268,4 @@ class Scene {
   async stopWorker(): Promise<void> {
     await this.worker?.stop(5_000);
   }
-}
-
-async function withinBound<T>(work: Promise<T>, what: string): Promise<T> {
-  let done: T | undefined;
-  let failure: unknown;
-  work.then(
-    (value) => {
-      done = value;
-    },
-    (error: unknown) => {
-      failure = error;
-    },
-  );
-  return until(what, endsWithinMs, () => {
-    if (failure !== undefined) throw failure;
-    return done;
-  });
 }

@@ -83,13 +83,19 @@ export async function readRows(pool: pg.Pool, runId: string): Promise<Rows> {
   return rows[0];
 }
 
-/** What of a final run may never change: everything but the notes on its attempts. */
-export function frozenPart({ run, steps, messages, events, attempts }: Rows): string {
+/**
+ * What may never change again: outcomes, messages and archived attempts, their late notes apart, and of a final run all the
+ * rest. Steps still open are left out: claims may come and go.
+ */
+export function recordedPart({ run, steps, messages, events, attempts }: Rows): string {
+  const isFinal = run.finished_at !== null;
   return JSON.stringify({
-    run,
-    steps: steps.map(({ due_for_ms: _, claimed_for_ms: __, worker_lives: ___, ...step }) => step),
+    run: isFinal ? run : run.id,
+    steps: steps
+      .filter(({ status }) => isFinal || status === 'completed')
+      .map(({ due_for_ms: _, claimed_for_ms: __, worker_lives: ___, ...step }) => step),
     messages,
-    events,
+    events: isFinal ? events : [],
     attempts: attempts.map(({ late_note: _, ...attempt }) => attempt),
   });
 }

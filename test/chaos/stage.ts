@@ -24,6 +24,8 @@ export interface Stage {
   ledger(caseId: string): LedgerEntry[];
   /** How often the model was asked for the first step, and for the one that answers. */
   asked(caseId: string): { first: number; last: number };
+  /** The results of its calls, in order, as each request after the first showed them to the model. */
+  shown(caseId: string): string[][];
   /** Requests that a provider would have refused. */
   breaches(caseId: string): Breach[];
   close(): Promise<void>;
@@ -39,7 +41,7 @@ export async function openStage(cases: readonly Case[]): Promise<Stage> {
       const effect = body as Effect;
       const applied = !ledger.some(({ caseId, key }) => caseId === effect.caseId && key === effect.key);
       ledger.push({ ...effect, applied });
-      return `done: ${effect.tool}`;
+      return `${effect.tool} of step ${effect.seq} is done`;
     }
     const { caseId, request } = body as { caseId: string; request: LlmRequest };
     const model = models.get(caseId);
@@ -65,6 +67,10 @@ export async function openStage(cases: readonly Case[]): Promise<Stage> {
       const last = requestsOf(caseId).filter(isLast).length;
       return { first: requestsOf(caseId).length - last, last };
     },
+    shown: (caseId) =>
+      requestsOf(caseId)
+        .filter(isLast)
+        .map(({ messages }) => messages.flatMap((message) => (message.role === 'tool' ? [message.content] : []))),
     breaches: (caseId) =>
       requestsOf(caseId).flatMap((request) => findBreach(writeRequest(request, dialectOf(request.model))) ?? []),
     async close() {
