@@ -20,7 +20,7 @@ import { Fleet, namesOf } from './fleet.js';
 import { type Guard, openGuard } from './guard.js';
 import { withInFlight } from './in-flight.js';
 import { commitOf, machineOf } from './machine.js';
-import { Nemesis, type Pace } from './nemesis.js';
+import { type LaneName, Nemesis, type Pace } from './nemesis.js';
 import { openNet, proxiesOf } from './net.js';
 import { openNotebook } from './notebook.js';
 import { planOf } from './plan.js';
@@ -40,7 +40,7 @@ export interface CampaignOptions {
   openRuns: number;
   /** Time at the start in which nothing is broken. */
   quietMs: number;
-  pace: Pace;
+  paces: Record<LaneName, Pace>;
   times: Times;
   /** Null: drawn by the seed. */
   layout: string | null;
@@ -53,7 +53,7 @@ export interface CampaignOptions {
   signal?: AbortSignal;
 }
 
-const layouts = ['aaa', 'aas', 'aam', 'ssm', 'ssmm', 'aa'] as const;
+const layouts = ['aaa', 'aas', 'aam', 'ssm'] as const;
 const livenessMs = 60_000;
 const startMs = 60_000;
 const sayEveryMs = 10_000;

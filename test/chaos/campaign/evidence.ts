@@ -196,8 +196,11 @@ export interface InFlight {
   token: string | null;
 }
 
-/** What a reply that was swallowed belonged to: `details.what` of a `reply_swallowed` whose `failed` is null. */
-export type Swallowed = 'record' | 'claim' | 'start';
+/**
+ * What a reply that was swallowed belonged to: `details.what` of a `reply_swallowed` whose `failed` is null. A worker's record
+ * or claim, a client's start, a claim that maintenance took away, or a command; the last two name no token.
+ */
+export type Swallowed = 'record' | 'claim' | 'start' | 'rescue' | 'command';
 
 /** One call that reached the world outside, on disk before it was answered. */
 export interface Hit {

@@ -16,16 +16,24 @@ import { processFaults } from './process-faults.js';
 import { type Random, randomOf } from './random.js';
 import { redisFaults } from './redis-faults.js';
 
-/** Pauses between two faults of a lane, from and to. */
+/**
+ * How often a lane breaks something: by what is being done, so that a slow machine is not broken down, but only kept from
+ * working for as long as it bears.
+ */
 export interface Pace {
-  processes: readonly [number, number];
-  services: readonly [number, number];
-  jobs: readonly [number, number];
+  /** A pause from and to, at least. */
+  pauseMs: readonly [number, number];
+  /** Steps recorded since the last fault, at least. */
+  steps: number;
+  /** And no longer than that, whatever was recorded. */
+  longestMs: number;
 }
+
+export type LaneName = 'processes' | 'services' | 'jobs';
 
 export interface NemesisOptions {
   scene: Scene;
-  pace: Pace;
+  paces: Record<LaneName, Pace>;
   seed: number;
   notebook: Notebook;
   now: () => number;
@@ -34,7 +42,7 @@ export interface NemesisOptions {
 }
 
 interface Lane {
-  pace: readonly [number, number];
+  pace: Pace;
   makers: readonly FaultMaker[];
   random: Random;
 }
@@ -51,12 +59,12 @@ export class Nemesis {
   private ids = 0;
 
   constructor(private readonly options: NemesisOptions) {
-    const { scene, pace, seed, only, now } = options;
+    const { scene, paces, seed, only, now } = options;
     const allowed = (makers: readonly FaultMaker[]) =>
       makers.filter(({ kind }) => only === null || only.includes(kind));
     const queueFaults = scene.backend === 'redis' ? redisFaults : bullmqSchemaFaults;
-    const lane = (name: keyof Pace, makers: readonly FaultMaker[]): Lane => {
-      return { pace: pace[name], makers: allowed(makers), random: randomOf(seed, 'lane', name) };
+    const lane = (name: LaneName, makers: readonly FaultMaker[]): Lane => {
+      return { pace: paces[name], makers: allowed(makers), random: randomOf(seed, 'lane', name) };
     };
     this.lanes = [
       lane('processes', processFaults(now)),
@@ -89,12 +97,23 @@ export class Nemesis {
   private async runLane({ pace, makers, random }: Lane, goesOn: () => boolean): Promise<void> {
     const weighted = makers.map((item) => ({ item, weight: item.weight }));
     while (goesOn()) {
-      await delay(between(random, pace));
+      await this.pause(pace, random, goesOn);
       if (!goesOn()) return;
       const maker = random.weighted(weighted);
       if (maker.aside !== true) await this.commit(maker, random);
       else if (!this.asideRuns) this.commitAside(maker, random);
     }
+  }
+
+  private async pause({ pauseMs, steps, longestMs }: Pace, random: Random, goesOn: () => boolean): Promise<void> {
+    const { now } = this.options;
+    const [until, from] = [now() + longestMs, this.recorded()];
+    await delay(between(random, pauseMs));
+    while (this.recorded() - from < steps && now() < until && goesOn()) await delay(50);
+  }
+
+  private recorded(): number {
+    return this.options.scene.nets.reduce((sum, { postgres }) => sum + postgres.records(), 0);
   }
 
   /** One at a time, beside its lane. */

@@ -85,6 +85,8 @@ export const swallowedReply: FaultMaker = {
       { item: 'record', weight: 6 },
       { item: 'claim', weight: 3 },
       { item: 'start', weight: 1 },
+      { item: 'rescue', weight: 1 },
+      { item: 'command', weight: 1 },
     ]);
     const lost = await swallowOne(nets, what, swallowWithinMs);
     if (lost === null) return { target: 'postgres', details: { what }, failed: 'none came' };

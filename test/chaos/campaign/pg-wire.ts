@@ -34,7 +34,7 @@ class Messages {
 }
 
 /** Statements by the names that src/postgres gives them. */
-const kinds: Record<string, Swallowed> = {
+const kinds: Record<string, 'record' | 'claim' | 'start'> = {
   'pawl-write': 'record',
   'pawl-claim': 'claim',
   'pawl-insert-run': 'start',
@@ -86,8 +86,8 @@ export class PgReader {
     if (what === undefined) return;
     const wanted = what === 'record' ? readWrite(values) : readOther(what, values);
     // In a transaction it is the reply to the commit that tells.
-    if (what === 'record' && this.inTransaction) this.written = wanted;
-    else this.catch(wanted);
+    if (wanted.what === 'claim' || wanted.what === 'start' || !this.inTransaction) this.catch(wanted);
+    else this.written = wanted;
   }
 
   private catch(wanted: Wanted): void {
@@ -130,10 +130,17 @@ function readBind(body: Buffer): { statement: string; values: (string | null)[] 
   return { statement, values };
 }
 
-/** The parameters of write.ts: the run, its id, the steps planned and those changed; archived attempts are the sixth. */
+/**
+ * The parameters of write.ts: the run, its id, the steps planned and those changed; archived attempts are the sixth. A worker
+ * that records leaves its claim on the step, or an attempt that says it was recorded.
+ */
 function readWrite([, runId, , changed, , archived]: (string | null)[]): Wanted {
-  const [step] = JSON.parse(changed ?? '[]') as { seq: number; claim_token: string | null }[];
-  const [attempt] = JSON.parse(archived ?? '[]') as { token: string }[];
-  const token = step?.claim_token ?? attempt?.token ?? null;
-  return { what: 'record', runId: runId ?? '', seq: step?.seq ?? null, token };
+  const [step] = JSON.parse(changed ?? '[]') as { seq: number; status: string; claim_token: string | null }[];
+  const [attempt] = JSON.parse(archived ?? '[]') as { token: string; recorded: boolean }[];
+  const of = { runId: runId ?? '', seq: step?.seq ?? null };
+  if (attempt !== undefined) {
+    return attempt.recorded ? { ...of, what: 'record', token: attempt.token } : { ...of, what: 'rescue', token: null };
+  }
+  const token = step?.status === 'completed' || step?.status === 'dead' ? step.claim_token : null;
+  return { ...of, what: token === null ? 'command' : 'record', token };
 }

@@ -69,8 +69,8 @@ interface Shape {
 
 function shapeOf(seed: number, n: number): Shape {
   const random = randomOf(seed, 'plan', n);
-  // Half of the runs have 3 to 5 steps, few have 30.
-  const steps = 3 + Math.floor(28 * random.next() ** 3.5);
+  // Half of the runs have 3 or 4 steps, few have 30.
+  const steps = 3 + Math.floor(28 * random.next() ** 5);
   const agent = random.pick(Object.keys(crews));
   return {
     agent,

@@ -11,16 +11,15 @@ import type { Random } from './random.js';
 const againWithinMs = 60_000;
 const gapWithinMs = 6_000;
 
-/** Takes a place in hand, unless too few others would work. */
+/** Takes a place in hand. It may be the last that works. */
 async function onPlace(
   scene: Scene,
   random: Random,
   hit: (place: Place) => Promise<Omit<Made, 'target'>>,
   may: (place: Place) => boolean = () => true,
-  atLeast = 1,
 ): Promise<Made> {
   const able = scene.fleet.idle().filter(may);
-  if (able.length < atLeast) return { target: 'none', failed: 'too few processes work' };
+  if (able.length === 0) return { target: 'none', failed: 'no process is idle' };
   const place = random.pick(able);
   place.busy = true;
   try {
@@ -34,7 +33,7 @@ const takesSteps = (place: Place) => place.role !== 'maintenance';
 
 /** Half of them are followed at once, as by a service manager, the others after a while. */
 function followLater(place: Place, random: Random, clock: WrongClock | null = null): void {
-  place.restartWith({ afterMs: random.chance(0.5) ? 0 : random.int(100, 2_500), clock });
+  place.restartWith({ afterMs: random.chance(0.5) ? 0 : random.int(100, 1_500), clock });
 }
 
 async function endBy(place: Place, signal: 'SIGKILL' | 'SIGTERM', now: () => number) {
@@ -127,7 +126,6 @@ export function processFaults(now: () => number): FaultMaker[] {
             return { hit, details: { pid: hit.pid, forMs } };
           },
           takesSteps,
-          2,
         ),
     },
     {
@@ -146,7 +144,6 @@ export function processFaults(now: () => number): FaultMaker[] {
             return { hit, details: { pid: hit.pid, forMs } };
           },
           takesSteps,
-          2,
         ),
     },
     {

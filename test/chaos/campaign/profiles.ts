@@ -6,7 +6,7 @@ import type { CampaignOptions } from './campaign.js';
 
 export type Profile = Pick<
   CampaignOptions,
-  'heartbeatMs' | 'deathMs' | 'concurrency' | 'openRuns' | 'quietMs' | 'pace' | 'times'
+  'heartbeatMs' | 'deathMs' | 'concurrency' | 'openRuns' | 'quietMs' | 'paces' | 'times'
 >;
 
 export const profiles: Record<'real' | 'fast', Profile> = {
@@ -14,9 +14,13 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     heartbeatMs: 2_000,
     deathMs: 8_000,
     concurrency: 5,
-    openRuns: 30,
+    openRuns: 60,
     quietMs: 20_000,
-    pace: { processes: [1_000, 4_000], services: [3_000, 9_000], jobs: [1_000, 3_000] },
+    paces: {
+      processes: { pauseMs: [1_000, 4_000], steps: 40, longestMs: 20_000 },
+      services: { pauseMs: [4_000, 10_000], steps: 100, longestMs: 40_000 },
+      jobs: { pauseMs: [1_000, 3_000], steps: 30, longestMs: 20_000 },
+    },
     // A process is stopped for longer than the longest lease, a job's lock and the check for it: 45 s.
     times: {
       frozenMs: 15_000,
@@ -30,9 +34,13 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     heartbeatMs: 300,
     deathMs: 2_000,
     concurrency: 5,
-    openRuns: 24,
+    openRuns: 80,
     quietMs: 4_000,
-    pace: { processes: [400, 1_200], services: [1_500, 4_000], jobs: [500, 1_500] },
+    paces: {
+      processes: { pauseMs: [200, 800], steps: 14, longestMs: 6_000 },
+      services: { pauseMs: [2_000, 4_000], steps: 50, longestMs: 12_000 },
+      jobs: { pauseMs: [300, 900], steps: 12, longestMs: 6_000 },
+    },
     times: {
       frozenMs: 4_000,
       zombieMs: [4_000, 6_000],

@@ -10,7 +10,8 @@ import { PgReader, type Wanted } from './pg-wire.js';
 export interface NetProxy {
   /** The service's address, through here. */
   url: string;
-  connections(): number;
+  /** Statements that recorded something, so far. */
+  records(): number;
   /** Each chunk takes this long; 0: none. */
   delay(ms: number): void;
   /** Every connection is reset. */
@@ -40,6 +41,7 @@ export async function openProxy(serverUrl: string): Promise<NetProxy> {
   const links = new Set<Link>();
   let delayMs = 0;
   let frozen = false;
+  let records = 0;
   let waiting: { what: Swallowed; done: (wanted: Wanted) => void } | null = null;
   const thaws = new Set<() => void>();
   let listener = await listen(0);
@@ -58,6 +60,7 @@ export async function openProxy(serverUrl: string): Promise<NetProxy> {
     links.add(link);
     let caught: ((wanted: Wanted) => void) | null = null;
     const reader = new PgReader((what) => {
+      if (what === 'record') records += 1;
       if (waiting?.what !== what) return false;
       caught = waiting.done;
       waiting = null;
@@ -122,7 +125,7 @@ export async function openProxy(serverUrl: string): Promise<NetProxy> {
 
   return {
     url: withPort(serverUrl, port),
-    connections: () => links.size,
+    records: () => records,
     delay(ms) {
       delayMs = ms;
     },
