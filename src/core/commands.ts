@@ -157,7 +157,10 @@ export function redriveRun(
   }
   const oldJobs = dead.map(({ queue, seq, dispatch }) => ({ queue, seq, dispatch }));
   if (run.deadlineAt !== null && run.finishedAt !== null) {
-    run.deadlineAt = new Date(run.deadlineAt.getTime() + draft.now.getTime() - run.finishedAt.getTime());
+    // The time spent final does not count. A run that failed by its deadline gets it anew, or it would fail again at once.
+    const restMs =
+      run.reason === 'deadline' ? (run.limits.deadlineMs ?? 0) : run.deadlineAt.getTime() - run.finishedAt.getTime();
+    run.deadlineAt = new Date(draft.now.getTime() + restMs);
   }
   draft.reopenRun();
   // The revived run takes the version that is served now: what was wrong may have been put right in the agent.

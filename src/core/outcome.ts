@@ -29,7 +29,7 @@ export interface LlmFailure {
   reason: Reason;
   /** The provider's Retry-After; null when it gave none. */
   retryAfterMs: number | null;
-  /** Set when the failed call is known to have been billed. */
+  /** Set when the failed call was billed, or may have been (then flagged as an estimate). */
   usage: Usage | null;
 }
 
@@ -99,6 +99,6 @@ export type Outcome =
   /** The guard found a limit reached before anything was spent. */
   | { kind: 'limit'; reason: Reason }
   /** Cut short by its own worker. `observation`: what the model is told where a limit, not the end of the run, was the cause. */
-  | { kind: 'aborted'; cause: AbortCause; started: boolean; observation: StorableText }
+  | { kind: 'aborted'; cause: AbortCause; started: boolean; usage: Usage | null; observation: StorableText }
   /** The outcome cannot be stored even after it was made storable. */
   | { kind: 'unstorable'; message: string };

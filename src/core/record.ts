@@ -136,7 +136,8 @@ export const lostUsage: Usage = { ...noUsage, estimated: true };
 function usageOf(step: StepState, outcome: Outcome): Usage | null {
   if (outcome.kind === 'reply') return outcome.usage;
   if (outcome.kind === 'llm_failure') return outcome.failure.usage;
-  return outcome.kind === 'aborted' && outcome.started && step.kind === 'llm' ? lostUsage : null;
+  if (outcome.kind !== 'aborted' || !outcome.started || step.kind !== 'llm') return null;
+  return outcome.usage ?? lostUsage;
 }
 
 /** Writes the reply's message and completes the LLM step. */

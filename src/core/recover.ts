@@ -86,12 +86,15 @@ function describeDeath(death: ClaimDeath, workerId: string): string {
   }
 }
 
-/** Puts a step off that this worker does not serve: 1 s, doubling to 60 s; with no live worker able, until one registers. */
+/** While a live worker serves it, a step must not wait long for the chance to meet that one. */
+const longestDeferralMs = 5_000;
+
+/** Puts a step off that this worker does not serve: 1 s, doubling to 5 s; with no live worker able, until one registers. */
 export function deferStep(draft: Draft, seq: number, dispatch: number, isServed: boolean): void {
   const step = draft.step(seq);
   if (step === undefined || step.status !== 'pending' || step.dispatch !== dispatch) return;
   if (!isServed) return draft.suspend(step, 'worker', draft.run.agent);
-  const delayMs = Math.min(60_000, 1_000 * 2 ** Math.min(step.deferrals, 6));
+  const delayMs = Math.min(longestDeferralMs, 1_000 * 2 ** Math.min(step.deferrals, 6));
   step.deferrals += 1;
   putOff(draft, step, delayMs);
 }

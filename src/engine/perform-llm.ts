@@ -9,9 +9,9 @@ import { guardLlmStep } from '../core/limits.js';
 import type { StoredMessage } from '../core/message.js';
 import type { LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
 import { retryDelayMs } from '../core/retry.js';
-import type { Reason } from '../core/run.js';
+import { noUsage, type Reason, type Usage } from '../core/run.js';
 import { callHash, canonicalJson, cleanText } from '../core/storable.js';
-import type { Ids, Llm, LlmRequest, Log, Store } from '../ports.js';
+import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
 import type { Claimed } from './gaps.js';
 
@@ -20,13 +20,15 @@ export interface LlmPerformance {
   claim: Claimed;
   call: Call;
   llm: Llm;
-  store: Pick<Store, 'unsettledOnce'>;
+  /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
+  unsettledOnce(callHashes: readonly string[]): Promise<ReadonlyMap<string, number>>;
   ids: Ids;
   log: Log;
 }
 
 /** Tokens kept free for the answer where the agent names no maximum, as a share of the window. */
 const answerShare = 0.1;
+const adapterGraceMs = 500;
 
 export async function performLlm(performance: LlmPerformance): Promise<Outcome> {
   const { agent, claim, call, llm } = performance;
@@ -38,14 +40,17 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const window = chooseWindow(history, claim.run.windowFrom, rule);
   const request = writeRequest(performance, model, window, guard.lastBecause);
   const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
-  const raced = await raceCall(call, timeoutMs, (signal) =>
+  // The adapter keeps the deadline itself, and its answer says what the call cost; the race is for one that does not.
+  const raced = await raceCall(call, timeoutMs > 0 ? timeoutMs + adapterGraceMs : 0, (signal) =>
     llm.complete({ ...request, timeoutMs: Math.max(1, timeoutMs) }, signal),
   );
+  const sent: Usage = { ...noUsage, inputTokens: window.tokens, estimated: true };
   if (raced.ended === 'aborted' || raced.ended === 'not_started') {
     const started = raced.ended === 'aborted';
-    return { kind: 'aborted', cause: call.cause ?? 'lost', started, observation: { text: '', tokens: 0, full: null } };
+    const observation = { text: '', tokens: 0, full: null };
+    return { kind: 'aborted', cause: call.cause ?? 'lost', started, usage: started ? sent : null, observation };
   }
-  const failure = failureOf(raced, agent);
+  const failure = failureOf(raced, agent, sent);
   if (failure !== null) {
     const shorter = failure.class === 'overflow' ? shrinkWindow(history, window.windowFrom, rule) : null;
     return failedCall(performance, failure, shorter, guard.lastBecause);
@@ -113,9 +118,10 @@ function untilDeadline(claim: Claimed): number {
 
 type RacedAnswer = Awaited<ReturnType<typeof raceCall<Awaited<ReturnType<Llm['complete']>>>>>;
 
-function failureOf(raced: RacedAnswer, agent: Agent): LlmFailure | null {
+/** `sent`: what a call costs at least that was sent and not answered, as an estimate. */
+function failureOf(raced: RacedAnswer, agent: Agent, sent: Usage): LlmFailure | null {
   const fault = (code: string, message: string): LlmFailure => {
-    return { class: 'retryable', code, message, reason: 'attempts_exhausted', retryAfterMs: null, usage: null };
+    return { class: 'retryable', code, message, reason: 'attempts_exhausted', retryAfterMs: null, usage: sent };
   };
   if (raced.ended === 'timeout') return fault('timeout', `the model did not answer within ${agent.llmTimeoutMs} ms`);
   if (raced.ended === 'threw') return fault('internal', 'the model adapter threw');
@@ -184,14 +190,14 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
 }
 
 async function planCalls(performance: LlmPerformance, given: LlmReply['calls'], model: string): Promise<PlannedCall[]> {
-  const { agent, claim, llm, store } = performance;
+  const { agent, llm } = performance;
   const calls = given.map((call) => planCall(agent, call));
   const faults = await llm.countTokens(
     model,
     calls.map((call) => call.fault ?? ''),
   );
   const once = calls.filter((call) => call.effect === 'once' && call.fault === null).map((call) => call.callHash);
-  const identical = once.length === 0 ? new Map<string, number>() : await store.unsettledOnce(claim.run.id, once);
+  const identical = once.length === 0 ? new Map<string, number>() : await performance.unsettledOnce(once);
   return calls.map((call, index) => ({
     ...call,
     fault: call.fault === null ? null : { text: call.fault, tokens: faults[index] ?? 0 },

@@ -62,7 +62,13 @@ async function execute(performance: ToolPerformance, tool: Tool, args: unknown):
 async function aborted(performance: ToolPerformance, started: boolean): Promise<Outcome> {
   const { agent, call } = performance;
   const text = agent.words.notExecuted('deadline');
-  return { kind: 'aborted', cause: call.cause ?? 'lost', started, observation: await observation(performance, text) };
+  return {
+    kind: 'aborted',
+    cause: call.cause ?? 'lost',
+    started,
+    usage: null,
+    observation: await observation(performance, text),
+  };
 }
 
 /** `onUnknown` may be asked more than once, and `execute` is never: an answer that fails is a question for an operator. */

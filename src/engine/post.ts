@@ -115,7 +115,7 @@ export class Post {
   }
 
   takeSuspectSlot(token: string): boolean {
-    if (this.suspectToken !== null) return false;
+    if (this.suspectToken !== null && this.suspectToken !== token) return false;
     this.suspectToken = token;
     return true;
   }

@@ -76,7 +76,17 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
   const log = post.log.child({ runId: claim.run.id, seq: claim.step.seq, attempt: claim.step.attempt });
   call.begin(claim.step);
   return claim.step.kind === 'llm'
-    ? performLlm({ agent, claim, call, llm: post.llm, store: post.store, ids: post.ids, log })
+    ? performLlm({
+        agent,
+        claim,
+        call,
+        llm: post.llm,
+        // The reply is in hand by then: it is not thrown away because the database is away for a moment.
+        unsettledOnce: (hashes) =>
+          post.whileReachable(() => post.store.unsettledOnce(claim.run.id, hashes), new Map<string, number>()),
+        ids: post.ids,
+        log,
+      })
     : performTool({ agent, claim, call, llm: post.llm, ids: post.ids, log });
 }
 

@@ -123,7 +123,8 @@ export function asPawlError(error: unknown): PawlError {
           { cause: error },
         );
       }
-      return new PawlError('internal', `Postgres answered: ${message}`, { cause: error });
+      // Without a code of Postgres's it was thrown by our own code.
+      return new PawlError('internal', code === null ? message : `Postgres answered: ${message}`, { cause: error });
     }
   }
 }

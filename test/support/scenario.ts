@@ -240,7 +240,7 @@ export const askOperator: Outcome = { kind: 'unknown_settled', observation: null
 export const tellModel: Outcome = { kind: 'unknown_settled', observation: text('nobody knows whether it happened') };
 
 export function aborted(cause: 'ending' | 'lost' | 'shutdown', started = true): Outcome {
-  return { kind: 'aborted', cause, started, observation: text('not executed: deadline') };
+  return { kind: 'aborted', cause, started, usage: null, observation: text('not executed: deadline') };
 }
 
 /** A run whose model has asked for the given calls; they are steps 2 and on. */
