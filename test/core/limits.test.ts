@@ -10,6 +10,7 @@ import {
   asks,
   call,
   fails,
+  happenedMaybe,
   lastWords,
   llmFails,
   refusalOf,
@@ -289,6 +290,23 @@ describe('a deadline', () => {
     expect(guard(scenario)).toBe('stop: deadline');
     scenario.perform(1, { kind: 'limit', reason: 'deadline' });
     expect(scenario.run).toMatchObject({ status: 'failed', reason: 'deadline' });
+  });
+
+  it('is given anew by the redrive of a run that failed by it, so that an unknown fate can still be settled', () => {
+    const limits = { deadlineMs, onLimit: 'fail' } as const;
+    const scenario = afterAsking([call('pay', { effect: 'once', maxAttempts: 1 })], { limits });
+    scenario.perform(2, happenedMaybe);
+    scenario.pass(100_000);
+    scenario.change(meetDeadline);
+    expect(scenario.run).toMatchObject({ status: 'failed', reason: 'deadline' });
+    scenario.pass(1_000);
+    scenario.change((draft) => redriveRun(draft, 'command'), 'revivable');
+    scenario.change(meetDeadline);
+    expect(scenario.run).toMatchObject({
+      status: 'running',
+      deadlineAt: new Date(scenario.now.getTime() + deadlineMs),
+    });
+    expect(scenario.step(2)).toMatchObject({ status: 'pending', unknown: true });
   });
 
   it('under finish, once past, ends a run whose last call is in flight; what it returns is kept', () => {
