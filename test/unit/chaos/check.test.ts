@@ -147,7 +147,7 @@ const bad: Bad[] = [
     (evidence) => {
       const { token, seq, started_at } = at(evidence.tables.attempts, (row) => row.seq === 3);
       const inFlight = [{ runId: 'run_1', seq, gap: null, token }];
-      const beganAt = Date.parse(String(started_at));
+      const beganAt = Date.parse(String(started_at)) - 5;
       at(evidence.tables.attempts, (row) => row.token === token).recorded = false;
       fault(evidence, {
         kind: 'reply_swallowed',

@@ -133,7 +133,9 @@ export function checkSwallowed(evidence: Evidence, dossiers: readonly Dossier[])
         return [breachOf('I4', dossier, text, `nemesis ${fault.id}`)];
       }
       const { ended, where } = trace;
-      if (ended === null || ended.recorded || wasHit(evidence, dossier, token, fault.beganAt, ended.at)) return [];
+      // What was swallowed may have been the reply to the rescue itself.
+      if (ended === null || ended.recorded || ended.at <= fault.endedAt) return [];
+      if (wasHit(evidence, dossier, token, fault.beganAt, ended.at)) return [];
       const text = `step ${step.seq}: a swallowed reply cost its claim, which ended by ${ended.by}`;
       return [breachOf('I4', dossier, text, `nemesis ${fault.id}`, where)];
     });

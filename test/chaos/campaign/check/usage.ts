@@ -10,7 +10,7 @@ export function checkUsage(dossier: Dossier): Breach[] {
   for (const step of dossier.steps) {
     const traces = tracesOf(dossier, step);
     all.push(...traces);
-    if (step.kind !== 'llm' || traces.some(({ usage }) => usage.estimated)) continue;
+    if (step.kind !== 'llm' || traces.some(isEstimate)) continue;
     const billed = dossier.modelCalls.filter((call) => call.seq === step.seq && call.usage !== null);
     for (const what of ['inputTokens', 'outputTokens'] as const) {
       const owed = billed.reduce((sum, { usage }) => sum + (usage?.[what] ?? 0), 0);
@@ -30,11 +30,11 @@ function ofTotals(dossier: Dossier, traces: readonly Trace[]): Breach[] {
   const found: Breach[] = [];
   const counted = { inputTokens: Number(run.input_tokens), outputTokens: Number(run.output_tokens) };
   for (const what of ['inputTokens', 'outputTokens'] as const) {
-    const sum = sumOf(traces, what);
+    const sum = sumOf(traces.filter(isCharged), what);
     if (counted[what] !== sum)
       found.push(breachOf('I10', dossier, `counts ${counted[what]} ${what}, its attempts ${sum}`, see('runs', run)));
   }
-  if (traces.some(({ usage }) => usage.estimated) && !run.usage_estimated)
+  if (traces.some(isEstimate) && !run.usage_estimated)
     found.push(breachOf('I10', dossier, 'holds an estimate and does not say so', see('runs', run)));
   return found;
 }
@@ -47,6 +47,15 @@ function ofLimits(dossier: Dossier): Breach[] {
   if (run.turns_used > run.max_turns)
     found.push(breachOf('I10', dossier, `used ${run.turns_used} turns of ${run.max_turns}`, see('runs', run)));
   return found;
+}
+
+/** The true cost of a late reply stands on its attempt alone: the run was charged an estimate when the claim was taken. */
+function isCharged({ ended }: Trace): boolean {
+  return ended === null || ended.recorded || ended.lateNote === null;
+}
+
+function isEstimate(trace: Trace): boolean {
+  return trace.usage.estimated || (!isCharged(trace) && trace.usage.inputTokens !== null);
 }
 
 function sumOf(traces: readonly Trace[], what: 'inputTokens' | 'outputTokens'): number {
