@@ -9,7 +9,7 @@ import type { RunView } from '../../src/core/view.js';
 import type { Llm, Log } from '../../src/ports.js';
 import { createTestDatabase, createTestRedis, type QueueBackend } from './services.js';
 
-export const quietLog: Log = { debug() {}, info() {}, warn(f, m) { if (process.env.DBG) console.log(m, f); }, error(f, m) { if (process.env.DBG) console.log(m, f); }, child: () => quietLog };
+export const quietLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => quietLog };
 
 export interface World {
   client: Client;
