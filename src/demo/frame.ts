@@ -69,6 +69,7 @@ export async function showEnding(
     reports: reports.map(near),
     mails: (await readMaildir(folder.mail)).map(({ file }) => near(file)),
     logs: near(folder.path),
+    now: new Date(),
   };
   terminal.out('');
   for (const line of endingLines(ending, paintOut)) terminal.out(line);

@@ -94,10 +94,11 @@ export interface Ending {
   logs: string;
   /** How `pawl` is called from here. */
   command: string;
+  now: Date;
 }
 
 export function endingLines(ending: Ending, paint: Paint): string[] {
-  const { run, steps, survived, model, scripted, reports, mails, logs, command } = ending;
+  const { run, steps, survived, model, scripted, reports, mails, logs, command, now } = ending;
   const { usage } = run;
   const llm = steps.filter(({ kind }) => kind === 'llm').length;
   const kinds = `${countOf(llm, 'LLM call')}, ${countOf(steps.length - llm, 'tool call')}`;
@@ -111,7 +112,7 @@ export function endingLines(ending: Ending, paint: Paint): string[] {
     ],
     ['tokens', `${tokens || 'none'}${usage.estimated ? ' (partly estimated: a call was lost)' : ''}`],
     ['cost', formatCost(usage) || (tokens === '' ? 'nothing' : 'no price is known for this model')],
-    ['time', formatSpan(run.createdAt, run.finishedAt, new Date(run.finishedAt ?? run.createdAt))],
+    ['time', `${formatSpan(run.createdAt, run.finishedAt, now)}${run.finishedAt === null ? ' so far' : ''}`],
     ...reports.map((file): [string, string] => ['report', file]),
     ...mails.map((file): [string, string] => ['mail', file]),
     ['logs', logs],

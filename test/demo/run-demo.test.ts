@@ -11,6 +11,7 @@ import { isAlive } from '../../src/embedded/alive.js';
 import { startScriptedModel } from '../../src/testing/index.js';
 import { type Ended, makeProject } from '../e2e/command.js';
 import { createTestRedis, queueBackends } from '../support/services.js';
+import { startSmtpServer } from '../tools/smtp-server.js';
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
 
@@ -97,6 +98,19 @@ it('names what a model left out, and ends with an error', async () => {
   expect(ended.out.match(/^(failed|checked):.*$/gm)).toEqual([
     'failed: mail: send_email recorded 0 mails as sent, not 1',
   ]);
+  await expectNothingLeft(ended, 2);
+});
+
+it('waits for a person, and says how to answer, when nobody knows whether the mail was sent', async () => {
+  const server = await startSmtpServer('body-dropped');
+  const ended = await project.pawl(['demo'], { ...fast, PAWL_SMTP_URL: server.url });
+  await server.close();
+  expect(ended).toMatchObject({ exit: 5, err: '' });
+  expect(server.messages).toHaveLength(1);
+  expect(ended.out).toContain('failed: run: the run is suspended (outcome), not simply completed');
+  expect(ended.out).toMatch(/^ {2}npx pawl runs resolve run_\w+ --step 9 --as done /m);
+  const [, id = ''] = /runs resolve (\S+)/.exec(ended.out) ?? [];
+  expect(await project.pawl(['runs', 'resolve', id, '--step', '9', '--as', 'done'])).toMatchObject({ exit: 0 });
   await expectNothingLeft(ended, 2);
 });
 

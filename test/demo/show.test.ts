@@ -64,7 +64,7 @@ describe('the end', () => {
   } as RunView;
   const ending = {
     ...{ run, steps: [step()], survived: 1, model: 'scripted', scripted: true, command: 'npx pawl' },
-    ...{ reports: ['w/report.md'], mails: ['m/new/1'], logs: 'l' },
+    ...{ reports: ['w/report.md'], mails: ['m/new/1'], logs: 'l', now: new Date('2026-06-28T10:01:00Z') },
   };
 
   it('says what it cost, where the files lie, how to look further, and that the model is scripted', () => {
@@ -72,6 +72,11 @@ describe('the end', () => {
     const parts = ['run_1, completed', 'scripted: rules instead of a language model', '1,200 in, 34 out', '9.0 s'];
     for (const part of [...parts, 'w/report.md', 'm/new/1', 'npx pawl runs show run_1', '$0.0002', '1 recorded before'])
       expect(text).toContain(part);
+  });
+
+  it('says so when the run is not over', () => {
+    const lines = endingLines({ ...ending, run: { ...run, status: 'suspended', finishedAt: null } }, plain);
+    expect(lines).toContain('time      1m00s so far');
   });
 
   it('names each failure', () => {
