@@ -58,9 +58,9 @@ export function unableSpans(evidence: Evidence): Span[] {
   return union([...broken.map(spanOf), ...away(['all', 'steps']), ...away(['all', 'maintenance'])]);
 }
 
-/** Every fault, of whatever kind, and every process's absence. */
-export function disturbedSpans(evidence: Evidence): Span[] {
-  const faults = evidence.nemesis.filter((fault) => fault.kind !== 'quiet').map(spanOf);
+/** Every fault but of the kinds given, and every process's absence. */
+export function disturbedSpans(evidence: Evidence, except: ReadonlySet<FaultKind> = new Set()): Span[] {
+  const faults = evidence.nemesis.filter((fault) => fault.kind !== 'quiet' && !except.has(fault.kind)).map(spanOf);
   return union([...faults, ...placesOf(evidence).flatMap((place) => place.away)]);
 }
 

@@ -1,29 +1,52 @@
 /**
- * I3 and I8: a run that is able to move does so within 20 s, whatever was killed or forgotten meanwhile. A move is anything
- * that was written of it: an event, a delivery, a call that reached the model or the world outside. The time counts from
- * the last move, or from when services and workers were there again.
+ * I3 and I8: a run that is able to move does so within 20 s, whatever was killed or forgotten meanwhile, and within 10 s where
+ * nothing was done to it but that the queue forgot its job. A move is anything that was written of it: an event, a delivery,
+ * a call that reached the model or the world outside. The time counts from the last move, or from when services and workers
+ * were there again.
  */
 import type { Evidence } from '../evidence.js';
 import { type Breach, breachOf, type Dossier, ms, see } from './dossier.js';
-import { losesQueue, type Span, unableSpans } from './spans.js';
+import { disturbedSpans, losesQueue, overlaps, type Span, unableSpans } from './spans.js';
 
 const movesWithinMs = 20_000;
+const dispatchedWithinMs = 10_000;
 /** A busy machine, and the pages of a sweep. */
 const slackMs = 2_000;
 
+interface Loss {
+  id: number;
+  kind: string;
+  at: number;
+  /** Nothing else was broken around it. */
+  isAlone: boolean;
+}
+
 export function checkStillness(evidence: Evidence, dossiers: readonly Dossier[]): Breach[] {
   const unable = unableSpans(evidence);
-  const losses = evidence.nemesis.filter((fault) => losesQueue.has(fault.kind));
+  const losses = lossesOf(evidence);
   // What never moved again is for liveness to say; here the end of the campaign is no move.
   return dossiers.flatMap((dossier) => {
-    const longest = stillSpans(dossier, unable).find((span) => span.to - span.from > movesWithinMs + slackMs);
-    if (longest === undefined) return [];
-    const loss = losses.find((fault) => fault.endedAt >= longest.from - slackMs && fault.endedAt <= longest.to);
-    const seconds = Math.round((longest.to - longest.from) / 100) / 10;
-    const from = new Date(longest.from).toISOString();
-    const text = `stood still for ${seconds} s from ${from}, able to move`;
-    if (loss === undefined) return [breachOf('I3', dossier, text, see('runs', dossier.run))];
-    return [breachOf('I8', dossier, `${text}, after ${loss.kind}`, see('runs', dossier.run), `nemesis ${loss.id}`)];
+    for (const span of stillSpans(dossier, unable)) {
+      const loss = losses.find(({ at }) => at >= span.from - slackMs && at <= span.to);
+      const isForgotten = loss?.isAlone === true && span.to - loss.at > dispatchedWithinMs + slackMs;
+      if (!isForgotten && span.to - span.from <= movesWithinMs + slackMs) continue;
+      const seconds = Math.round((span.to - span.from) / 100) / 10;
+      const text = `stood still for ${seconds} s from ${new Date(span.from).toISOString()}, able to move`;
+      if (loss === undefined) return [breachOf('I3', dossier, text, see('runs', dossier.run))];
+      return [breachOf('I8', dossier, `${text}, after ${loss.kind}`, see('runs', dossier.run), `nemesis ${loss.id}`)];
+    }
+    return [];
+  });
+}
+
+function lossesOf(evidence: Evidence): Loss[] {
+  const disturbed = disturbedSpans(evidence, losesQueue);
+  // A worker that died just before is still to be declared dead.
+  const before = evidence.meta.settings.deathMs + 2 * slackMs;
+  return evidence.nemesis.flatMap(({ id, kind, endedAt: at }) => {
+    if (!losesQueue.has(kind)) return [];
+    const around = { from: at - before, to: at + dispatchedWithinMs + slackMs };
+    return [{ id, kind, at, isAlone: !overlaps(disturbed, around) }];
   });
 }
 
