@@ -12,7 +12,16 @@ export interface PoolOptions {
   applicationName: string;
   /** Server settings of each connection, such as `search_path`. */
   settings?: Record<string, string>;
+  /** A statement not answered for this long was sent into a connection that is dead. */
+  silenceMs?: number;
 }
+
+/**
+ * The server gives up a statement that waits for a lock before its client takes the connection for dead, and does not let a
+ * transaction keep its locks whose client is stopped, or gone without a word: its run would be nobody's until TCP notices.
+ */
+const silenceMs = 12_000;
+const sessionSettings = { statement_timeout: '10s', idle_in_transaction_session_timeout: '5s' };
 
 export function createPool(options: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
@@ -22,7 +31,8 @@ export function createPool(options: PoolOptions): pg.Pool {
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
-    options: Object.entries(options.settings ?? {})
+    query_timeout: options.silenceMs ?? silenceMs,
+    options: Object.entries({ ...sessionSettings, ...options.settings })
       .map(([name, value]) => `-c ${name}=${value}`)
       .join(' '),
   });
@@ -41,19 +51,26 @@ export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClie
     return value;
   } catch (error) {
     broken = error;
-    await client.query('rollback').then(
-      () => {
-        broken = undefined;
-      },
-      () => {},
-    );
+    // A dead connection answers no rollback either.
+    if (!isSilence(error)) {
+      await client.query('rollback').then(
+        () => {
+          broken = undefined;
+        },
+        () => {},
+      );
+    }
     throw error;
   } finally {
     client.release(broken !== undefined);
   }
 }
 
-const connectionStates = new Set(['57P01', '57P02', '57P03', '53300', '25006', '57014', '55P03']);
+function isSilence(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Query read timeout';
+}
+
+const connectionStates = new Set(['57P01', '57P02', '57P03', '53300', '25006', '25P03', '57014', '55P03']);
 const connectionCodes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -77,6 +94,7 @@ export function classifyFault(error: unknown): 'repeat' | 'unreachable' | 'guilt
     return 'unreachable';
   }
   if (code !== null && connectionCodes.has(code)) return 'unreachable';
+  if (isSilence(error)) return 'unreachable';
   const message = error instanceof Error ? error.message : '';
   if (
     /connection terminated|timeout exceeded when trying to connect|client was closed|not queryable|Connection ended/i.test(

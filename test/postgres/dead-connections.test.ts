@@ -1,0 +1,68 @@
+/** Connections that die without a word: a client vanishes, or the net between goes dark. Nobody waits for them for ever. */
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { asPawlError, createPool, inTransaction } from '../../src/postgres/pool.js';
+import { type NetProxy, openProxy } from '../chaos/campaign/proxy.js';
+import { createTestDatabase, type TestDatabase } from '../support/services.js';
+
+let database: TestDatabase;
+let proxy: NetProxy;
+
+beforeAll(async () => {
+  database = await createTestDatabase({ empty: true });
+  proxy = await openProxy(database.url);
+  await onDatabase('create table run (id int primary key); insert into run values (1)');
+});
+
+afterAll(async () => {
+  await proxy.close();
+});
+
+async function onDatabase(text: string): Promise<pg.QueryResult> {
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  try {
+    return await client.query(text);
+  } finally {
+    await client.end();
+  }
+}
+
+describe('a connection that has died without a word', () => {
+  it('is given up after a while, as a database out of reach, and another one serves', async () => {
+    const pool = createPool({ url: proxy.url, max: 1, applicationName: 'test', silenceMs: 500 });
+    await pool.query('select 1');
+    proxy.halfOpen(false);
+    const failed = await pool.query('select 1').catch((error: unknown) => asPawlError(error));
+    expect(failed).toMatchObject({ code: 'database_unreachable' });
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    await pool.end();
+  });
+
+  it('keeps no transaction of its pool waiting for a rollback', async () => {
+    const pool = createPool({ url: proxy.url, max: 1, applicationName: 'test', silenceMs: 500 });
+    const cut = inTransaction(pool, async (client) => {
+      proxy.halfOpen(false);
+      await client.query('select 1');
+    });
+    await expect(cut.catch((error: unknown) => asPawlError(error))).resolves.toMatchObject({
+      code: 'database_unreachable',
+    });
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    await pool.end();
+  });
+
+  it('does not keep its locks on the server', async () => {
+    const settings = { idle_in_transaction_session_timeout: '300ms' };
+    const pool = createPool({ url: proxy.url, max: 1, applicationName: 'test', silenceMs: 500, settings });
+    const cut = inTransaction(pool, async (client) => {
+      await client.query('select * from run where id = 1 for no key update');
+      proxy.halfOpen(true);
+      const locked = await onDatabase('select id from run where id = 1 for no key update');
+      expect(locked.rowCount).toBe(1);
+      await client.query('select 1');
+    });
+    await expect(cut).rejects.toThrow('Query read timeout');
+    await pool.end();
+  });
+});
