@@ -10,7 +10,8 @@ export function checkUsage(dossier: Dossier): Breach[] {
   for (const step of dossier.steps) {
     const traces = tracesOf(dossier, step);
     all.push(...traces);
-    if (step.kind !== 'llm' || traces.some(isEstimate)) continue;
+    // What a call under way has cost is not known yet.
+    if (step.kind !== 'llm' || step.status === 'running' || traces.some(isEstimate)) continue;
     const billed = dossier.modelCalls.filter((call) => call.seq === step.seq && call.usage !== null);
     for (const what of ['inputTokens', 'outputTokens'] as const) {
       const owed = billed.reduce((sum, { usage }) => sum + (usage?.[what] ?? 0), 0);

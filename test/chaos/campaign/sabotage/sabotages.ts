@@ -42,7 +42,7 @@ export const sabotages: Sabotage[] = [
       },
     ],
     caughtBy: ['I1', 'I4'],
-    campaign: { only: ['zombie', 'net_frozen', 'kill'], layout: 'aaa' },
+    campaign: { only: ['zombie'], layout: 'sssm' },
   },
   {
     name: 'outbox off',
