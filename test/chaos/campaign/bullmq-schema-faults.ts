@@ -30,7 +30,7 @@ export const bullmqSchemaFaults: FaultMaker[] = [
   {
     kind: 'queue_restored_old',
     weight: 8,
-    make: ({ postgres, times }, random) =>
+    make: ({ postgres, times, queues }, random) =>
       postgres.use(async (client) => {
         await client.query('drop schema if exists bullmq_old cascade');
         await client.query('create schema bullmq_old');
@@ -41,6 +41,7 @@ export const bullmqSchemaFaults: FaultMaker[] = [
         await client.query(`truncate ${await tables(client)} cascade`);
         for (const table of kept) await client.query(`insert into bullmq.${table} table bullmq_old.${table}`);
         await client.query('commit');
+        await queues.resumeAll();
         return { target, details: { ageMs } };
       }),
   },

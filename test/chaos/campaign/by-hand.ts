@@ -9,20 +9,26 @@ export type QueueName = (typeof queueNames)[number];
 
 export interface QueuesByHand {
   queue(name: QueueName): Queue;
+  /** Whoever puts an old copy back looks whether somebody had paused what was copied. */
+  resumeAll(): Promise<void>;
   close(): Promise<void>;
 }
 
 export async function openQueuesByHand(postgres: PostgresService, redisUrl: string | null): Promise<QueuesByHand> {
   const open = redisUrl === null ? onPostgres(postgres.url) : await onRedis(postgres, redisUrl);
   const queues = new Map<QueueName, Queue>();
+  function queue(name: QueueName): Queue {
+    const known = queues.get(name);
+    if (known !== undefined) return known;
+    const made = open.make(`pawl-${name}`);
+    made.on('error', () => {}); // the service is being broken
+    queues.set(name, made);
+    return made;
+  }
   return {
-    queue(name) {
-      const known = queues.get(name);
-      if (known !== undefined) return known;
-      const made = open.make(`pawl-${name}`);
-      made.on('error', () => {}); // the service is being broken
-      queues.set(name, made);
-      return made;
+    queue,
+    async resumeAll() {
+      await Promise.allSettled(queueNames.map((name) => queue(name).resume()));
     },
     async close() {
       await Promise.allSettled([...queues.values()].map((queue) => queue.close()));

@@ -4,7 +4,6 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { bullmqSchemaFaults } from './bullmq-schema-faults.js';
-import { queueNames } from './by-hand.js';
 import type { Fault, FaultKind } from './evidence.js';
 import { between, type FaultMaker, type Scene } from './faults.js';
 import { jobFaults } from './job-faults.js';

@@ -4,14 +4,19 @@ import { between, type FaultMaker, type Made, type Scene } from './faults.js';
 import type { Random } from './random.js';
 import type { RedisService } from './redis-service.js';
 
-type Break = (redis: RedisService, forMs: number, random: Random) => Promise<Record<string, unknown> | undefined>;
+type Break = (
+  redis: RedisService,
+  forMs: number,
+  random: Random,
+  scene: Scene,
+) => Promise<Record<string, unknown> | undefined>;
 
 const on =
   (make: Break) =>
   async (scene: Scene, random: Random): Promise<Made> => {
     if (scene.redis === null) return { target: 'redis', failed: 'there is none' };
     const forMs = between(random, scene.times.awayMs);
-    return { target: 'redis', details: (await make(scene.redis, forMs, random)) ?? {} };
+    return { target: 'redis', details: (await make(scene.redis, forMs, random, scene)) ?? {} };
   };
 
 export const redisFaults: FaultMaker[] = [
@@ -31,11 +36,12 @@ export const redisFaults: FaultMaker[] = [
   {
     kind: 'queue_restored_old',
     weight: 5,
-    make: on(async (redis, ageMs, random) => {
+    make: on(async (redis, ageMs, random, { queues }) => {
       await redis.keepCopy();
       await delay(2 * ageMs);
       const afterMs = random.int(0, 500);
       await redis.restart('copy', afterMs);
+      await queues.resumeAll();
       return { ageMs: 2 * ageMs, afterMs };
     }),
   },
