@@ -19,7 +19,7 @@ export interface Dashboard {
   retry(job: () => Promise<JobRef>, withinMs: number): Promise<void>;
   /** The queue loses everything: FLUSHDB, or all of BullMQ's tables emptied. */
   wipe(): Promise<void>;
-  /** Delivers each of these jobs once more, where the queue no longer holds it, and waits until all are done with. */
+  /** Delivers each of these jobs once more, unless the queue is not done with it, and waits until all are done with. */
   deliverAgain(jobs: readonly JobRef[], withinMs: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -47,16 +47,20 @@ export async function openDashboard(services: QueueServices): Promise<Dashboard>
     async deliverAgain(jobs, withinMs) {
       const added: JobRef[] = [];
       for (const job of jobs) {
-        if ((await find(job)) !== undefined) continue;
+        const kept = await find(job);
+        if (kept !== undefined && !(await kept.isCompleted())) continue;
+        await kept?.remove();
         const { runId, seq, dispatch } = job;
         await ground
           .queue(job.queue)
-          .add('step', { runId, seq, dispatch }, { jobId: jobId(job), removeOnComplete: true });
+          .add('step', { runId, seq, dispatch }, { jobId: jobId(job), removeOnComplete: true, removeOnFail: false });
         added.push(job);
       }
       await until(`${added.length} old jobs delivered`, withinMs, async () => {
-        const left = await Promise.all(added.map(find));
-        return left.every((job) => job === undefined);
+        const left = (await Promise.all(added.map(find))).filter((job) => job !== undefined);
+        const failed = left.find((job) => job.attemptsMade > 0);
+        if (failed !== undefined) throw new Error(`an old job failed: ${failed.failedReason}`);
+        return left.length === 0;
       });
     },
     close: ground.close,
