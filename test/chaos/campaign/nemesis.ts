@@ -165,11 +165,7 @@ export class Nemesis {
       await redis.client.config('SET', 'maxmemory', '0');
       await redis.client.replicaof('NO', 'ONE');
     }
-    for (const name of queueNames)
-      await queues
-        .queue(name)
-        .resume()
-        .catch(() => {});
+    await queues.resumeAll();
     await Promise.all(fleet.places.map((place) => place.readyAgain(servicesAgainMs)));
   }
 
