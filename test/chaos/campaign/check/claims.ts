@@ -135,7 +135,7 @@ export function checkSwallowed(evidence: Evidence, dossiers: readonly Dossier[])
       const { ended, where } = trace;
       // What was swallowed may have been the reply to the rescue itself.
       if (ended === null || ended.recorded || ended.at <= fault.endedAt) return [];
-      if (wasHit(evidence, dossier, token, fault.beganAt, ended.at)) return [];
+      if (wasHit(evidence, dossier, { token, seq: step.seq, from: fault.beganAt, to: ended.at })) return [];
       const text = `step ${step.seq}: a swallowed reply cost its claim, which ended by ${ended.by}`;
       return [breachOf('I4', dossier, text, `nemesis ${fault.id}`, where)];
     });
@@ -143,8 +143,12 @@ export function checkSwallowed(evidence: Evidence, dossiers: readonly Dossier[])
 }
 
 /** Whether anything else happened meanwhile that may cost a claim: to its process, or to a service. */
-function wasHit({ nemesis, workers }: Evidence, dossier: Dossier, token: string, from: number, to: number): boolean {
-  const place = dossier.deliveries.find((line) => line.what === 'gap' && line.token === token)?.worker;
+function wasHit(
+  { nemesis, workers }: Evidence,
+  dossier: Dossier,
+  { token, seq, from, to }: { token: string; seq: number; from: number; to: number },
+): boolean {
+  const place = placeOf(dossier, token, seq, from)?.worker;
   const lineOfPlace = workers.some(
     (line) => line.what === 'exited' && line.worker === place && line.at >= from && line.at <= to,
   );
@@ -154,4 +158,10 @@ function wasHit({ nemesis, workers }: Evidence, dossier: Dossier, token: string,
     return !isFaultOfProcess(fault) || fault.target === place || place === undefined;
   });
   return lineOfPlace || other;
+}
+
+/** Where the claim was made: named by its token once it was answered, before that only by who was about to claim the step. */
+function placeOf({ deliveries }: Dossier, token: string, seq: number, at: number) {
+  const answered = deliveries.find((line) => line.what === 'gap' && line.token === token);
+  return answered ?? deliveries.findLast((line) => line.what === 'gap' && line.seq === seq && line.at <= at + 3_000);
 }

@@ -190,7 +190,7 @@ export const sabotages: Sabotage[] = [
       },
     ],
     caughtBy: ['I4'],
-    campaign: { only: ['reply_swallowed', 'kill'] },
+    campaign: { only: ['reply_swallowed'] },
   },
   {
     name: 'lost usage not counted',
@@ -201,21 +201,28 @@ export const sabotages: Sabotage[] = [
     caughtBy: ['I10'],
   },
   {
-    name: 'redrive untold',
-    breaks: 'a redrive changes a final run and is no event',
+    name: 'dead stays not dead',
+    breaks: "any delivery of a dead step is taken for an operator's Retry",
     edits: [
       {
-        file: 'src/core/commands.ts',
-        find: "draft.event('run.redriven', null, { by, steps: dead.map((step) => step.seq) });",
-        put: 'void by;',
+        file: 'src/core/recover.ts',
+        find: 'step.dispatch === delivery.dispatch && step.shownAttempts !== null && delivery.attemptsMade > step.shownAttempts;',
+        put: 'step.dispatch === delivery.dispatch;',
       },
     ],
     caughtBy: ['I2'],
+    campaign: { only: ['queue_wiped', 'jobs_added', 'kill'] },
   },
   {
-    name: 'death at once',
-    breaks: 'a worker is declared dead when its beat did not move between two looks',
-    edits: [{ file: 'src/engine/maintain.ts', find: '>= this.options.deathMs) {', put: '>= 0) {' }],
+    name: 'beats unseen',
+    breaks: 'a worker is declared dead however its heart beats',
+    edits: [
+      {
+        file: 'src/engine/maintain.ts',
+        find: 'if (known === undefined || known.beat !== beat) this.beats.set',
+        put: 'if (known === undefined) this.beats.set',
+      },
+    ],
     caughtBy: ['section 7'],
   },
   {
