@@ -10,6 +10,7 @@ import type { Random } from './random.js';
 
 const againWithinMs = 60_000;
 const gapWithinMs = 6_000;
+const stopWithinMs = 1_500;
 
 /** Takes a place in hand. It may be the last that works. */
 async function onPlace(
@@ -118,12 +119,17 @@ export function processFaults(now: () => number): FaultMaker[] {
           scene,
           random,
           async (place) => {
-            const hit = { pid: place.pid, at: now() };
             const forMs = between(random, scene.times.zombieMs);
+            const gap = random.pick(['after_claim', 'after_call'] as const);
+            // It stops itself where its step is in the balance, and is stopped wherever it is when no step comes.
+            place.tell({ do: 'stop_at', gap });
+            await delay(stopWithinMs);
+            const hit = { pid: place.pid, at: now() };
             place.signal('SIGSTOP');
             await delay(forMs);
+            place.tell({ do: 'live' });
             place.signal('SIGCONT');
-            return { hit, details: { pid: hit.pid, forMs } };
+            return { hit, details: { pid: hit.pid, gap, forMs } };
           },
           takesSteps,
         ),

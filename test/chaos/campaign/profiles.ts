@@ -37,7 +37,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     openRuns: 80,
     quietMs: 4_000,
     paces: {
-      processes: { pauseMs: [200, 800], steps: 14, longestMs: 6_000 },
+      processes: { pauseMs: [200, 600], steps: 10, longestMs: 5_000 },
       services: { pauseMs: [2_000, 4_000], steps: 50, longestMs: 12_000 },
       jobs: { pauseMs: [300, 900], steps: 12, longestMs: 6_000 },
     },

@@ -1,10 +1,12 @@
 /** One campaign from its seed to its verdict, for the command line, CI and the nightly pieces. */
-import { mkdir, readFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { mkdir } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { type CampaignOptions, runCampaign } from './campaign.js';
 import { check } from './check/index.js';
-import { type Fault, files, type Meta, type Report } from './evidence.js';
+import type { Fault, Meta, Report } from './evidence.js';
 import { profiles } from './profiles.js';
+import { readEvidence } from './read-evidence.js';
+import { recoveryTimes } from './recovery.js';
 import { writeReport } from './report.js';
 
 export type Try = Pick<CampaignOptions, 'seed' | 'runs' | 'minutes' | 'backend' | 'say'> &
@@ -16,6 +18,8 @@ export interface Tried {
   faults: Fault[];
   report: Report;
   text: string;
+  /** From a kill to the next claim of each step it hit: recovery.ts. */
+  recovery: number[];
 }
 
 export async function tryCampaign({ profile, ...given }: Try): Promise<Tried> {
@@ -24,9 +28,8 @@ export async function tryCampaign({ profile, ...given }: Try): Promise<Tried> {
   await mkdir(folder, { recursive: true });
   await runCampaign({ ...profiles[profile], layout: null, only: null, ...given, folder });
   const report = await check(folder);
-  const meta = JSON.parse(await readFile(join(folder, files.meta), 'utf8')) as Meta;
-  const faults = (await readFile(join(folder, files.nemesis), 'utf8'))
-    .split('\n')
-    .flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Fault]));
-  return { folder, meta, faults, report, text: writeReport(meta, faults, report, folder) };
+  const evidence = await readEvidence(folder);
+  const { meta, nemesis: faults } = evidence;
+  const text = writeReport(meta, faults, report, folder);
+  return { folder, meta, faults, report, text, recovery: recoveryTimes(evidence) };
 }

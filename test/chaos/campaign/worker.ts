@@ -68,7 +68,7 @@ const log = createLog({
   },
 });
 
-let armed: Extract<WorkerCommand, { do: 'die_at' }> | null = null;
+let armed: Extract<WorkerCommand, { gap: unknown }> | null = null;
 const never = new Promise<never>(() => {});
 
 const onGap: OnGap = (gap, { runId, seq, dispatch, attemptsMade }, claim) => {
@@ -76,6 +76,11 @@ const onGap: OnGap = (gap, { runId, seq, dispatch, attemptsMade }, claim) => {
   const token = step?.claim?.token ?? null;
   say({ what: 'gap', gap, runId, seq, dispatch, attemptsMade, attempt: step?.attempt ?? null, token });
   if (armed === null || armed.gap !== gap) return;
+  if (armed.do === 'stop_at') {
+    armed = null;
+    process.kill(pid, 'SIGSTOP');
+    return;
+  }
   if (armed.effect !== null && armed.effect !== (step?.kind === 'llm' ? 'llm' : step?.effect)) return;
   process.kill(pid, 'SIGKILL');
   return never;
@@ -113,7 +118,7 @@ async function stop(): Promise<void> {
 process.on('SIGTERM', stop);
 process.on('SIGINT', () => {}); // a terminal's Ctrl-C is the supervisor's to answer
 process.on('message', (command: WorkerCommand) => {
-  if (command.do === 'die_at') armed = command;
+  if (command.do === 'die_at' || command.do === 'stop_at') armed = command;
   if (command.do === 'live') armed = null;
   if (command.do === 'block') {
     const until = performance.now() + command.ms;
