@@ -1,7 +1,15 @@
 import { defineConfig } from 'vitest/config';
 
-// Two projects: `unit` needs no service and stays fast; `services` runs against a real Postgres and, where found, a real
+const services = {
+  globalSetup: ['test/support/global-setup.ts'],
+  setupFiles: ['test/support/per-file.ts'],
+  testTimeout: 30_000,
+  hookTimeout: 60_000,
+};
+
+// Three projects: `unit` needs no service and stays fast; `services` runs against a real Postgres and, where found, a real
 // Redis (test/support/find-services.ts says which). Worker processes are real there, so two files at a time are enough.
+// `campaign` is the chaos campaign, which wants the machine for itself: `npm run chaos:short`.
 export default defineConfig({
   test: {
     pool: 'forks',
@@ -17,13 +25,11 @@ export default defineConfig({
         test: {
           name: 'services',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/core/**', 'test/unit/**'],
-          globalSetup: ['test/support/global-setup.ts'],
-          setupFiles: ['test/support/per-file.ts'],
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
+          exclude: ['test/core/**', 'test/unit/**', 'test/chaos/campaign.test.ts'],
+          ...services,
         },
       },
+      { test: { name: 'campaign', include: ['test/chaos/campaign.test.ts'], ...services } },
     ],
   },
 });
