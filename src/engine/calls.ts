@@ -12,13 +12,14 @@ export class Call {
   cause: AbortCause | null = null;
   /** When the claim was answered, by the monotonic clock. */
   claimedAtMs = 0;
+  isClaimed = false;
 
   /** `claimSentAtMs`: when the claim was sent, by the monotonic clock: the call's deadline counts from there. */
   constructor(
     readonly token: string,
     readonly claimSentAtMs: number,
-    /** The registration it was claimed under. */
-    readonly heart: Heart | null,
+    /** The registration it is claimed under, whose beats list it. */
+    public heart: Heart | null,
     private readonly monotonicMs: () => number,
   ) {}
 

@@ -74,7 +74,7 @@ export class Post {
     this.whenDeclaredDead = whenDeclaredDead;
     heart.onAbort(({ token, cause }) => this.calls.get(token)?.abort(cause));
     heart.onDeclaredDead(() => {
-      if (this.heart === heart) this.registerAnew();
+      this.registerAnew(id);
     });
   }
 
@@ -82,9 +82,13 @@ export class Post {
     this.consumer = consumer;
   }
 
-  /** This worker was declared dead: what it holds is lost, and it works on under a new registration. */
-  registerAnew(): void {
-    for (const call of this.calls.values()) if (call.heart === this.heart) call.abort('lost');
+  /**
+   * The registration was declared dead: what is claimed under it is lost, and the process works on under a new one. An
+   * answer that is late, to a claim under an older registration, says nothing of the present one.
+   */
+  registerAnew(deadId: string): void {
+    if (deadId !== this.id) return;
+    for (const call of this.calls.values()) if (call.heart === this.heart && call.isClaimed) call.abort('lost');
     this.whenDeclaredDead();
   }
 
@@ -96,10 +100,22 @@ export class Post {
     return call;
   }
 
+  /** The registration to claim under now. Its beats list the token from here on, or the claim would be taken for dropped. */
+  claimAs(token: string): string {
+    const call = this.calls.get(token);
+    if (call !== undefined && call.heart !== this.heart) {
+      call.heart?.drop(token);
+      this.heart?.hold(token);
+      call.heart = this.heart;
+    }
+    return this.id;
+  }
+
   claimed(token: string): void {
     const call = this.calls.get(token);
     if (call === undefined) return;
     call.claimedAtMs = this.parts.clock.monotonicMs();
+    call.isClaimed = true;
     call.heart?.claimed(token);
   }
 

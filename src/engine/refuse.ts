@@ -21,9 +21,6 @@ export async function refuseDelivery(post: Post, delivery: Delivery, refusal: Re
         null,
       );
       break;
-    case 'worker_dead':
-      post.registerAnew();
-      break;
     default:
   }
   return { end: 'complete', note: refusal };

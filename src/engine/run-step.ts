@@ -58,13 +58,14 @@ async function claimAndLoad(post: Post, delivery: Delivery, token: string): Prom
   const request = { runId, seq, dispatch, token, serves: post.serves };
   return post.whileReachable(async () => {
     if (!(await post.mayClaim())) return 'stopping';
-    const workerId = post.workerId();
+    const workerId = post.claimAs(token);
     const claim = await post.store.claim({ ...request, workerId, takesSuspect: false });
     const answer =
       !claim.claimed && claim.refusal === 'suspect_slot' && post.takeSuspectSlot(token)
         ? await post.store.claim({ ...request, workerId, takesSuspect: true })
         : claim;
     if (answer.claimed) post.claimed(token);
+    else if (answer.refusal === 'worker_dead') post.registerAnew(workerId);
     return answer;
   }, 'stopping' as const);
 }
