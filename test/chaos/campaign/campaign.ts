@@ -62,7 +62,8 @@ const sayEveryMs = 10_000;
 export async function runCampaign(options: CampaignOptions): Promise<void> {
   const base = await mkdtemp(join(tmpdir(), 'pawl-campaign-'));
   await chmod(base, 0o755); // under root Postgres runs as another account
-  const guard = openGuard([base]);
+  const guard = openGuard();
+  guard.remove(base);
   const toClose: (() => Promise<unknown>)[] = [];
   try {
     await conduct(options, base, guard, toClose);
@@ -87,6 +88,7 @@ async function conduct(
   const apiKey = `sk-campaign-${seed}-0123456789abcdef`;
 
   const code = await compile(options.root);
+  guard.remove(code.folder);
   toClose.push(() => code.remove());
   const postgres = await startPostgres(base, guard);
   toClose.push(() => postgres.stop());

@@ -12,6 +12,7 @@ const here = fileURLToPath(new URL('../../../', import.meta.url));
 const parts = ['src', 'test/chaos/campaign'];
 
 export interface Code {
+  folder: string;
   /** A program of this folder, by its name without extension. */
   program(name: 'worker' | 'world'): string;
   wrongClock: string;
@@ -29,10 +30,11 @@ export async function compile(root: string = here): Promise<Code> {
     else await writeFile(target.replace(/\.ts$/, '.js'), transpile(await readFile(source, 'utf8')));
   }
   await symlink(join(root, 'migrations'), join(out, 'migrations'));
-  const folder = join(out, 'test/chaos/campaign');
+  const programs = join(out, 'test/chaos/campaign');
   return {
-    program: (name) => join(folder, `${name}.js`),
-    wrongClock: join(folder, 'wrong-clock.mjs'),
+    folder: out,
+    program: (name) => join(programs, `${name}.js`),
+    wrongClock: join(programs, 'wrong-clock.mjs'),
     remove: () => rm(out, { recursive: true, force: true }),
   };
 }

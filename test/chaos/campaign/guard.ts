@@ -7,22 +7,27 @@ import { spawn } from 'node:child_process';
 export interface Guard {
   /** A process to end, by its id; one that is over by then is passed over. */
   watch(pid: number): void;
+  /** A folder to remove. */
+  remove(folder: string): void;
   /** Everything ended as it should. */
   dismiss(): void;
 }
 
-/** `folders` are removed, and `mounts` among them unmounted first. */
-export function openGuard(folders: readonly string[]): Guard {
+export function openGuard(): Guard {
+  // A folder may hold the small file system of postgres-service.ts.
   const script = `
     pids=''
-    while read -r word pid; do
-      [ "$word" = home ] && exit 0
-      pids="$pids $pid"
+    while read -r word what; do
+      case $word in
+        home) exit 0 ;;
+        watch) pids="$pids $what" ;;
+        remove) set -- "$@" "$what" ;;
+      esac
     done
     for pid in $pids; do kill -KILL "$pid" 2>/dev/null; done
     sleep 1
     for folder in "$@"; do umount "$folder"/small 2>/dev/null; rm -rf "$folder"; done`;
-  const shell = spawn('/bin/sh', ['-c', script, 'sh', ...folders], {
+  const shell = spawn('/bin/sh', ['-c', script, 'sh'], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
   });
@@ -31,6 +36,7 @@ export function openGuard(folders: readonly string[]): Guard {
   shell.unref();
   return {
     watch: (pid) => void shell.stdin.write(`watch ${pid}\n`),
+    remove: (folder) => void shell.stdin.write(`remove ${folder}\n`),
     dismiss: () => void shell.stdin.end('home\n'),
   };
 }
