@@ -201,17 +201,18 @@ export const sabotages: Sabotage[] = [
     caughtBy: ['I10'],
   },
   {
-    name: 'dead stays not dead',
-    breaks: "any delivery of a dead step is taken for an operator's Retry",
+    name: 'redrive untold',
+    breaks: "an operator's Retry changes a final run and is no event",
     edits: [
       {
-        file: 'src/core/recover.ts',
-        find: 'step.dispatch === delivery.dispatch && step.shownAttempts !== null && delivery.attemptsMade > step.shownAttempts;',
-        put: 'step.dispatch === delivery.dispatch;',
+        file: 'src/core/commands.ts',
+        find: "draft.event('run.redriven', null, { by, steps: dead.map((step) => step.seq) });",
+        put: 'void by;',
       },
     ],
     caughtBy: ['I2'],
-    campaign: { only: ['queue_wiped', 'jobs_added', 'kill'] },
+    // Workers answer a Retry; the command is a client's, whose code is not the sabotaged one.
+    campaign: { only: ['jobs_retried', 'kill'] },
   },
   {
     name: 'beats unseen',
