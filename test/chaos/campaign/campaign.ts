@@ -199,13 +199,19 @@ async function startWorld(code: Code, order: WorldOrder) {
   const child = fork(code.program('world'), [JSON.stringify(order)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  const [addresses] = (await once(child, 'message')) as [WorldAddresses];
   const gone = once(child, 'exit');
+  const said = once(child, 'message') as Promise<[WorldAddresses]>;
+  const [addresses] = await Promise.race([
+    said,
+    gone.then(([code, signal]) => {
+      throw new Error(`the world ended before it began: ${code ?? signal}`);
+    }),
+  ]);
   let stopping = false;
   return {
     addresses,
     async stop() {
-      if (!stopping) child.send('end');
+      if (!stopping && child.connected) child.send('end', () => {});
       stopping = true;
       await gone;
     },
