@@ -25,11 +25,11 @@ export default defineConfig({
         test: {
           name: 'services',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/core/**', 'test/unit/**', 'test/chaos/campaign.test.ts'],
+          exclude: ['test/core/**', 'test/unit/**', 'test/chaos/*.test.ts'],
           ...services,
         },
       },
-      { test: { name: 'campaign', include: ['test/chaos/campaign.test.ts'], ...services } },
+      { test: { name: 'campaign', include: ['test/chaos/*.test.ts'], ...services } },
     ],
   },
 });
