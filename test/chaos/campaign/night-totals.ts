@@ -1,5 +1,6 @@
 /** What the campaigns of many nights add up to, and what they are meant to reach. */
 import type { Backend, Meta, Report } from './evidence.js';
+import { percentiles } from './recovery.js';
 import type { Tried } from './try-campaign.js';
 
 export interface Piece {
@@ -74,12 +75,6 @@ export function totalsOf({ pieces }: Night) {
     counts: Object.fromEntries(names.map((name) => [name, sum(name)])),
     recoveryMs: percentiles(pieces.flatMap(({ recoveryMs }) => recoveryMs)),
   };
-}
-
-export function percentiles(values: readonly number[]) {
-  const sorted = [...values].sort((a, b) => a - b);
-  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
-  return { n: sorted.length, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null };
 }
 
 /** The goals that the totals have not reached, with how far they are. */

@@ -30,3 +30,9 @@ export function recoveryTimes({ nemesis, workers, tables }: Evidence): number[] 
     return disturbed ? null : Math.round(next.at - hitAt);
   }
 }
+
+export function percentiles(values: readonly number[]) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
+  return { n: sorted.length, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null };
+}

@@ -30,6 +30,6 @@ export async function tryCampaign({ profile, ...given }: Try): Promise<Tried> {
   const report = await check(folder);
   const evidence = await readEvidence(folder);
   const { meta, nemesis: faults } = evidence;
-  const text = writeReport(meta, faults, report, folder);
-  return { folder, meta, faults, report, text, recovery: recoveryTimes(evidence) };
+  const recovery = recoveryTimes(evidence);
+  return { folder, meta, faults, report, recovery, text: writeReport(meta, faults, report, recovery, folder) };
 }
