@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util';
 import { runCampaign } from '../campaign.js';
 import { check } from '../check/index.js';
 import { files, type Meta, type Report } from '../evidence.js';
+import { commitOf } from '../machine.js';
 import { profiles } from '../profiles.js';
 import { copyWith } from './apply.js';
 import { type Sabotage, sabotages } from './sabotages.js';
@@ -45,7 +46,9 @@ for (const sabotage of chosen) {
   console.error(tableOf([trial]).at(-1));
 }
 console.log(tableOf(trials).join('\n'));
-if (values.write !== undefined && meta !== null) await writeFile(values.write, pageOf(trials, meta, seed));
+// A copy is no repository: the commit is that of the code it was made of.
+if (values.write !== undefined && meta !== null)
+  await writeFile(values.write, pageOf(trials, { ...(meta as Meta), commit: await commitOf() }, seed));
 process.exit(trials.every(({ verdict }) => verdict !== 'missed') ? 0 : 1);
 
 async function tryOn(sabotage: Sabotage): Promise<Trial> {
