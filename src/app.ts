@@ -174,9 +174,14 @@ export async function startWorkerProcess(settings: WorkerSettings): Promise<Work
   };
 }
 
-/** Nothing that is cut off from its server may hold up an exit. */
+/**
+ * Nothing that is cut off from its server may hold up an exit. The timer keeps the process: where every connection is gone
+ * nothing else does, and Node would end it with 13 in the middle of its good order.
+ */
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  await Promise.race([work.catch(() => {}), delay(ms, undefined, { ref: false })]);
+  const over = new AbortController();
+  await Promise.race([work.catch(() => {}), delay(ms, undefined, { signal: over.signal }).catch(() => {})]);
+  over.abort();
 }
 
 function queuesOf(settings: WorkerSettings): string[] {

@@ -2,6 +2,7 @@
  * Workers: the registration of a process, and its heartbeat. Tokens in hand stand in shared memory, written before a claim
  * is sent, so that the beat lists each claim even while the main loop is blocked. The thread is in beat-thread.mjs.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type pg from 'pg';
 import { PawlError } from '../core/errors.js';
@@ -123,15 +124,19 @@ function startHeart(pool: pg.Pool, workerId: string, options: BeatOptions): Hear
           workerId,
         ])
         .catch(() => {});
-      await Promise.race([goodbye, new Promise((resolve) => setTimeout(resolve, withinMs).unref())]);
+      await within(withinMs, goodbye);
       thread.postMessage('stop');
-      await Promise.race([
-        new Promise((resolve) => thread.once('exit', resolve)),
-        new Promise((resolve) => setTimeout(resolve, 500).unref()),
-      ]);
+      await within(500, new Promise((resolve) => thread.once('exit', resolve)));
       await thread.terminate();
     },
   };
+}
+
+/** The timer keeps the process, which may have no connection left that does. */
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  const over = new AbortController();
+  await Promise.race([work, delay(ms, undefined, { signal: over.signal }).catch(() => {})]);
+  over.abort();
 }
 
 /** One clock for the threads of a process: `performance.now()` has a zero of its own in each. */
