@@ -1,5 +1,5 @@
 /**
- * Breaks things: three lanes side by side (processes, services and the net, jobs and replies), each drawing one fault after
+ * Breaks things: four lanes side by side (kills, processes, services and the net, jobs and replies), each drawing one fault after
  * the other by weight from the seed. Writes down what it did, and at the end makes everything whole again.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,7 +11,7 @@ import { proxiesOf } from './net.js';
 import { netFaults, swallowedReply } from './net-faults.js';
 import type { Notebook } from './notebook.js';
 import { healDisk, healSerialization, postgresFaults } from './postgres-faults.js';
-import { processFaults } from './process-faults.js';
+import { killFaults, processFaults } from './process-faults.js';
 import { type Random, randomOf } from './random.js';
 import { redisFaults } from './redis-faults.js';
 
@@ -28,7 +28,7 @@ export interface Pace {
   longestMs: number;
 }
 
-export type LaneName = 'processes' | 'services' | 'jobs';
+export type LaneName = 'kills' | 'processes' | 'services' | 'jobs';
 
 export interface NemesisOptions {
   scene: Scene;
@@ -66,6 +66,7 @@ export class Nemesis {
       return { pace: paces[name], makers: allowed(makers), random: randomOf(seed, 'lane', name) };
     };
     this.lanes = [
+      lane('kills', killFaults(now)),
       lane('processes', processFaults(now)),
       lane('services', [...queueFaults, ...postgresFaults(scene), ...netFaults]),
       lane('jobs', [...jobFaults, swallowedReply]),

@@ -48,19 +48,7 @@ async function followed(place: Place): Promise<{ failed?: string }> {
   return (await place.readyAgain(againWithinMs)) ? {} : { failed: 'no process followed in time' };
 }
 
-export function processFaults(now: () => number): FaultMaker[] {
-  const startWrong = (scene: Scene, random: Random, clock: WrongClock) =>
-    onPlace(
-      scene,
-      random,
-      async (place) => {
-        place.restartWith({ afterMs: 0, clock });
-        const hit = await endBy(place, 'SIGKILL', now);
-        return { hit, details: { pid: hit.pid, ...clock }, ...(await followed(place)) };
-      },
-      takesSteps,
-    );
-
+export function killFaults(now: () => number): FaultMaker[] {
   return [
     {
       kind: 'kill',
@@ -100,6 +88,23 @@ export function processFaults(now: () => number): FaultMaker[] {
           takesSteps,
         ),
     },
+  ];
+}
+
+export function processFaults(now: () => number): FaultMaker[] {
+  const startWrong = (scene: Scene, random: Random, clock: WrongClock) =>
+    onPlace(
+      scene,
+      random,
+      async (place) => {
+        place.restartWith({ afterMs: 0, clock });
+        const hit = await endBy(place, 'SIGKILL', now);
+        return { hit, details: { pid: hit.pid, ...clock }, ...(await followed(place)) };
+      },
+      takesSteps,
+    );
+
+  return [
     {
       kind: 'sigterm',
       weight: 8,
@@ -112,7 +117,7 @@ export function processFaults(now: () => number): FaultMaker[] {
     },
     {
       kind: 'zombie',
-      weight: 6,
+      weight: 12,
       aside: true,
       make: (scene, random) =>
         onPlace(

@@ -17,7 +17,8 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     openRuns: 60,
     quietMs: 20_000,
     paces: {
-      processes: { pauseMs: [1_000, 4_000], steps: 40, longestMs: 20_000 },
+      kills: { pauseMs: [1_500, 6_000], steps: 50, longestMs: 20_000 },
+      processes: { pauseMs: [3_000, 9_000], steps: 80, longestMs: 30_000 },
       services: { pauseMs: [4_000, 10_000], steps: 100, longestMs: 40_000 },
       jobs: { pauseMs: [1_000, 3_000], steps: 30, longestMs: 20_000 },
     },
@@ -37,13 +38,14 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     openRuns: 80,
     quietMs: 4_000,
     paces: {
-      processes: { pauseMs: [200, 600], steps: 10, longestMs: 5_000 },
+      kills: { pauseMs: [200, 800], steps: 14, longestMs: 5_000 },
+      processes: { pauseMs: [1_000, 3_000], steps: 30, longestMs: 8_000 },
       services: { pauseMs: [2_000, 4_000], steps: 50, longestMs: 12_000 },
       jobs: { pauseMs: [300, 900], steps: 12, longestMs: 6_000 },
     },
     times: {
       frozenMs: 4_000,
-      zombieMs: [4_000, 6_000],
+      zombieMs: [5_000, 9_000],
       blockedMs: [2_500, 4_000],
       awayMs: [300, 1_800],
       lockedMs: [500, 3_000],

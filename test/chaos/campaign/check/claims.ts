@@ -134,7 +134,8 @@ export function checkSwallowed(evidence: Evidence, dossiers: readonly Dossier[])
       }
       const { ended, where } = trace;
       // What was swallowed may have been the reply to the rescue itself.
-      if (ended === null || ended.recorded || ended.at <= fault.endedAt) return [];
+      // A death is archived by the redrive that revives its step.
+      if (ended === null || ended.recorded || ended.by === 'death' || ended.at <= fault.endedAt) return [];
       if (wasHit(evidence, dossier, { token, seq: step.seq, from: fault.beganAt, to: ended.at })) return [];
       const text = `step ${step.seq}: a swallowed reply cost its claim, which ended by ${ended.by}`;
       return [breachOf('I4', dossier, text, `nemesis ${fault.id}`, where)];
