@@ -13,7 +13,6 @@ import {
 } from '../../../src/testing/index.js';
 import type { ModelCall } from './evidence.js';
 import { type ModelFault, markOf, planOf, type Turn, tokenIn, turnOf } from './plan.js';
-import { tools } from './trade.js';
 
 export interface CampaignModelOptions {
   seed: number;
@@ -98,9 +97,7 @@ function readHistory(seed: number, { messages }: ScriptedRequest): History | str
       expected.push(...turnOf(seed, plan, turn, expected).calls.map(markOf));
       turn += 1;
     }
-    if (message.role !== 'tool') continue;
-    const isMarked = message.name in tools && tools[message.name as keyof typeof tools].onUnknown !== 'tell';
-    marks.push(isMarked ? (tokenIn(message.content) ?? '?') : '-');
+    if (message.role === 'tool') marks.push(expected[marks.length] === '-' ? '-' : (tokenIn(message.content) ?? '?'));
   }
   const breach =
     marks.join() === expected.join() ? null : `the results ${marks.join(' ')} are not the plan's ${expected.join(' ')}`;

@@ -153,9 +153,13 @@ function callOf(random: Random, seed: number, agent: string, ref: string): Plann
   return { ...call, effect, answers: troubles };
 }
 
-/** The mark that a call's result leaves: its token, where whatever happens the result holds it. */
-export function markOf(call: Pick<PlannedCall, 'tool' | 'token'>): string {
-  return call.tool === 'nonsense' || tools[call.tool].onUnknown === 'tell' ? '-' : call.token;
+/**
+ * The mark that a call's result leaves: its token, where whatever happens the result holds it. Not where nobody knows whether
+ * the call happened, nor where it fails for good: its last failure may be a timeout of a net that was broken.
+ */
+export function markOf({ tool, effect, token, refusedForGood }: PlannedCall): string {
+  if (tool === 'nonsense' || tools[tool].onUnknown === 'tell') return '-';
+  return refusedForGood && effect !== 'once' ? '-' : token;
 }
 
 /** Text that holds a token, and how it is found again. */

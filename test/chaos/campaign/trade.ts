@@ -40,8 +40,8 @@ export function toolsOfAgent(agent: string): readonly ToolName[] {
 }
 
 /** Longer than any planned delay, shorter than the silence of an answer that is `late`. */
-export const toolTimeoutMs = 3_000;
+export const toolTimeoutMs = 4_000;
 /** Beyond the failures that a plan asks for: as many by timeouts of a net that is broken, and the outcome is as planned. */
-export const toolAttempts = 8;
+export const toolAttempts = 6;
 export const llmTimeoutMs = 6_000;
 export const lateMs = 20_000;
