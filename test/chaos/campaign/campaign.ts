@@ -53,7 +53,8 @@ export interface CampaignOptions {
   signal?: AbortSignal;
 }
 
-const layouts = ['aaa', 'aas', 'aam', 'ssm'] as const;
+/** Always with a process that only maintains: what works is killed too often to see another's heart stand still. */
+const layouts = ['aam', 'asm', 'ssm', 'aasm'] as const;
 const livenessMs = 60_000;
 const startMs = 60_000;
 const sayEveryMs = 10_000;

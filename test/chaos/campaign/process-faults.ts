@@ -54,13 +54,18 @@ export function killFaults(now: () => number): FaultMaker[] {
       kind: 'kill',
       weight: 30,
       make: (scene, random) =>
-        onPlace(scene, random, async (place) => {
-          followLater(place, random);
-          const hit = await endBy(place, 'SIGKILL', now);
-          // Others may be killed while this one is still starting.
-          place.busy = false;
-          return { hit, details: { pid: hit.pid } };
-        }),
+        onPlace(
+          scene,
+          random,
+          async (place) => {
+            followLater(place, random);
+            const hit = await endBy(place, 'SIGKILL', now);
+            // Others may be killed while this one is still starting.
+            place.busy = false;
+            return { hit, details: { pid: hit.pid } };
+          },
+          (place) => takesSteps(place) || random.chance(0.25),
+        ),
     },
     {
       kind: 'kill_at_gap',
