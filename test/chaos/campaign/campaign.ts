@@ -143,7 +143,7 @@ async function conduct(
     allStarted = true;
   });
   // The last runs end in peace: with few left on their way, most faults would hit nothing.
-  await nemesis.rage(() => inTime() && !(allStarted && clients.progress().open < options.openRuns / 2));
+  await nemesis.rage(() => inTime() && !(allStarted && clients.progress().open < options.openRuns * 0.7));
   await starting;
   await nemesis.heal();
   const lastFaultAt = now();

@@ -35,7 +35,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     heartbeatMs: 300,
     deathMs: 2_000,
     concurrency: 5,
-    openRuns: 80,
+    openRuns: 70,
     quietMs: 4_000,
     paces: {
       kills: { pauseMs: [200, 800], steps: 14, longestMs: 5_000 },
