@@ -105,6 +105,14 @@ export function putOffSuspect(draft: Draft, seq: number, dispatch: number): void
   if (step?.status === 'pending' && step.dispatch === dispatch) putOff(draft, step, 2_000);
 }
 
+/** Lets a suspect that was put off go on now: a process is free for it. */
+export function bringForward(draft: Draft, seq: number, dispatch: number): void {
+  const step = draft.step(seq);
+  if (step?.status === 'pending' && step.suspect && step.dispatch === dispatch) {
+    draft.makePending(step, { redispatch: true });
+  }
+}
+
 function putOff(draft: Draft, step: StepState, delayMs: number): void {
   draft.edit(step).dueAt = new Date(draft.now.getTime() + delayMs);
 }

@@ -1,12 +1,13 @@
 /**
  * A worker's post: what one process needs to carry steps, and the little state it keeps while it does: the calls in
- * flight, the one suspect it may run, whether the database answers. Built by worker.ts, used by run-step.ts.
+ * flight, the suspects (suspects.ts), whether the database answers. Built by worker.ts, used by run-step.ts.
  */
 import type { Agent } from '../core/agent.js';
 import { PawlError } from '../core/errors.js';
 import type { Clock, Consumer, Delivery, Dispatch, Heart, Ids, Llm, Log, Queue, Store, Watch } from '../ports.js';
 import { Call } from './calls.js';
 import type { Claimed, Gap, OnGap } from './gaps.js';
+import { Suspects } from './suspects.js';
 
 export interface PostParts {
   store: Store;
@@ -30,7 +31,7 @@ const sayEveryMs = 10_000;
 export class Post {
   readonly serves: ReadonlyMap<string, string>;
   private readonly calls = new Map<string, Call>();
-  private suspectToken: string | null = null;
+  readonly suspects: Suspects;
   private heart: Heart | null = null;
   private id = '';
   private consumer: Consumer | null = null;
@@ -42,6 +43,7 @@ export class Post {
 
   constructor(private readonly parts: PostParts) {
     this.serves = new Map([...parts.agents.values()].map((agent) => [agent.name, agent.version]));
+    this.suspects = new Suspects({ ...parts, dispatch: (dispatches) => this.dispatch(dispatches) });
   }
 
   get store(): Store {
@@ -127,13 +129,7 @@ export class Post {
   closeCall(token: string): void {
     this.calls.get(token)?.heart?.drop(token);
     this.calls.delete(token);
-    if (this.suspectToken === token) this.suspectToken = null;
-  }
-
-  takeSuspectSlot(token: string): boolean {
-    if (this.suspectToken !== null && this.suspectToken !== token) return false;
-    this.suspectToken = token;
-    return true;
+    this.suspects.free(token);
   }
 
   /** Waits until the beats are confirmed; false once the process is stopping. */

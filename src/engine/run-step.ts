@@ -61,7 +61,7 @@ async function claimAndLoad(post: Post, delivery: Delivery, token: string): Prom
     const workerId = post.claimAs(token);
     const claim = await post.store.claim({ ...request, workerId, takesSuspect: false });
     const answer =
-      !claim.claimed && claim.refusal === 'suspect_slot' && post.takeSuspectSlot(token)
+      !claim.claimed && claim.refusal === 'suspect_slot' && post.suspects.take(token)
         ? await post.store.claim({ ...request, workerId, takesSuspect: true })
         : claim;
     if (answer.claimed) post.claimed(token);

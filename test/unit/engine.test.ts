@@ -143,6 +143,22 @@ describe('a worker that is killed', () => {
     expect(executed).toEqual(['pay']);
   });
 
+  it('with many steps in hand leaves suspects that are worked off one after the other, without a pause between them', async () => {
+    const slow = tool('look', { takesMs: 300 });
+    const model = llm(inTurn(asks(...Array.from({ length: 20 }, () => 'look')), 'seen'));
+    const victim = await town.startWorker({ agents: [agent([slow])], llm: model, concurrency: 20 });
+    const id = await town.start({ agent: 'helper' });
+    await town.until(() => executed.length === 20, 1_000);
+    victim.kill();
+    await town.startWorker({ agents: [agent([slow])], llm: model, concurrency: 20 });
+    // The verdict and the sweep take twelve seconds, the calls six.
+    const tookMs = await town.until(() => town.run(id).status === 'completed', 120_000);
+    expect(tookMs).toBeLessThanOrEqual(20_000);
+    expect(executed.length).toBe(40);
+    expect(keys.size).toBe(20);
+    town.check(id);
+  });
+
   it('by a poison step takes no healthy run with it; the poison dies after its crashes', async () => {
     const poison = defineTool({
       name: 'poison',
