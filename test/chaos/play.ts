@@ -36,7 +36,7 @@ export interface Played {
 }
 
 /** Times short enough for a test, long enough for a busy machine not to lose a beat. */
-const times = { heartbeatMs: 200, deathMs: 2_500 };
+const times = { heartbeatMs: 200, deathMs: 3_000 };
 /**
  * Bounds for a machine that is busy with other things; none of them is waited out. A job whose worker died is failed or
  * delivered again by the queue itself: lock and check take 45 s at most.
@@ -273,7 +273,7 @@ class Scene {
     return [
       JSON.stringify(run),
       ...steps.map((step) => JSON.stringify(step)),
-      events.map(({ type, seq }) => `${type} ${seq ?? ''}`).join(', '),
+      events.map(({ type, seq, data }) => [type, seq, data].join(' ')).join('\n'),
       JSON.stringify(workers),
     ].join('\n');
   }

@@ -55,6 +55,7 @@ export interface EventRow {
   id: number;
   type: string;
   seq: number | null;
+  data: string | null;
 }
 
 export interface Rows {
