@@ -19,7 +19,7 @@ describe.each(queueBackends())('a campaign on the %s queue', (backend) => {
     const seed = Number(process.env.PAWL_CHAOS_SEED ?? seedOfDay(backend) ?? 1);
     const lines: string[] = [];
     const say = (line: string) => void lines.push(line);
-    const { report, text } = await tryCampaign({ seed, runs: 230, minutes, backend, profile: 'fast', folder, say });
+    const { report, text } = await tryCampaign({ seed, runs: 215, minutes, backend, profile: 'fast', folder, say });
     process.stdout.write(`\n${text}\n`);
     expect(report.breaches, lines.join('\n')).toEqual([]);
     expect(report.missing).toEqual([]);
