@@ -76,22 +76,25 @@ describe.each(queueBackends())('on the %s queue', (backend) => {
   });
 
   it('a Postgres that is away for longer than it takes to die kills nobody, and work goes on afterwards', async () => {
-    await yard.startWorker(times);
-    await yard.startWorker(times);
+    const patient = { ...times, PAWL_DEATH_MS: '5000' };
+    await yard.startWorker(patient, 'steps');
+    const judge = await yard.startWorker({ ...patient, DATABASE_URL: yard.elsewhere.url }, 'maintenance');
     const id = await yard.startRun('hold');
     const call = await yard.callOf(id);
-    await yard.postgres.cut();
+    await Promise.all([yard.postgres.cut(), yard.elsewhere.cut()]);
     call.answer('while nobody could record it');
-    // The beats stand still for more than twice the time of a death.
     const before = await workers();
-    await delay(6_000);
+    await delay(8_000);
     expect((await workers()).map(({ beat }) => beat)).toEqual(before.map(({ beat }) => beat));
+    // Who judges is back first, and sees a beat that has stood still for longer than a death takes.
+    await yard.elsewhere.restore();
+    await judge.says('the services answer again');
     await yard.postgres.restore();
     await yard.ended(id);
     const next = await yard.startRun('hold');
     (await yard.callOf(next)).answer('soon');
     await yard.ended(next);
-    expect(await workers()).toMatchObject([{ state: 'live' }, { state: 'live' }]);
+    expect((await workers()).map(({ state }) => state)).toEqual(before.map(() => 'live'));
     expect([await yard.client.runs.attempts(id), await yard.client.runs.attempts(next)]).toEqual([[], []]);
     expect(yard.calls).toHaveLength(2);
   });

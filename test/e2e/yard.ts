@@ -47,8 +47,10 @@ export interface Yard {
   pool: pg.Pool;
   postgres: Cuttable;
   redis: Cuttable | null;
+  /** Another way to the same Postgres, for a process that is cut off by itself: give it as DATABASE_URL. */
+  elsewhere: Cuttable;
   calls: HeldCall[];
-  startWorker(env?: Record<string, string>): Promise<Running>;
+  startWorker(env?: Record<string, string>, role?: 'all' | 'steps' | 'maintenance'): Promise<Running>;
   /** Starts a run of one call of the tool, and waits until the call is in hand (a `block` call is not). */
   startRun(tool: 'hold' | 'charge' | 'block'): Promise<string>;
   callOf(runId: string, attempt?: number): Promise<HeldCall>;
@@ -62,6 +64,7 @@ export async function openYard(backend: QueueBackend): Promise<Yard> {
   const database = await createTestDatabase();
   const queue = backend === 'redis' ? await createTestRedis() : null;
   const postgres = await cuttable(database.url, 5432);
+  const elsewhere = await cuttable(database.url, 5432);
   const redis = queue === null ? null : await cuttable(queue.url, 6379);
   const pool = new pg.Pool({ connectionString: database.url, max: 2, application_name: 'the test' });
   pool.on('error', () => {});
@@ -97,10 +100,11 @@ export async function openYard(backend: QueueBackend): Promise<Yard> {
     pool,
     postgres,
     redis,
+    elsewhere,
     calls,
     callOf,
-    async startWorker(env = {}) {
-      const worker = project.start(['worker'], { env });
+    async startWorker(env = {}, role = 'all') {
+      const worker = project.start(['worker', '--role', role], { env });
       await worker.says('worker ready');
       return worker;
     },
@@ -117,6 +121,7 @@ export async function openYard(backend: QueueBackend): Promise<Yard> {
       await client.close();
       await pool.end();
       await postgres.close();
+      await elsewhere.close();
       await redis?.close();
       await model.close();
       await hand.close();
