@@ -19,7 +19,7 @@ const kept = ['meta', 'job'];
 export const bullmqSchemaFaults: FaultMaker[] = [
   {
     kind: 'queue_wiped',
-    weight: 12,
+    weight: 20,
     make: ({ postgres }) =>
       postgres.use(async (client) => {
         const { rows } = await client.query<{ jobs: number }>('select count(*)::int as jobs from bullmq.job');

@@ -38,6 +38,8 @@ export interface CampaignOptions {
   deathMs: number;
   concurrency: number;
   openRuns: number;
+  /** Between two starts, at least: runs must be on their way for as long as things are broken. */
+  startEveryMs: number;
   /** Time at the start in which nothing is broken. */
   quietMs: number;
   paces: Record<LaneName, Pace>;

@@ -23,6 +23,7 @@ export interface ClientsOptions {
   plans: readonly Plan[];
   /** Runs that are on their way at any time, at most. */
   openRuns: number;
+  startEveryMs: number;
   seed: number;
   notebook: Notebook;
   now: () => number;
@@ -62,8 +63,9 @@ export class Clients {
 
   /** Starts one plan after the other while `mayGoOn`; returns when all were started or it may not. */
   async startAll(mayGoOn: () => boolean): Promise<void> {
-    const { plans, openRuns, notebook } = this.options;
+    const { plans, openRuns, startEveryMs, notebook } = this.options;
     for (const plan of plans) {
+      await delay(startEveryMs);
       while (this.openRuns() >= openRuns && mayGoOn()) await delay(20);
       if (!mayGoOn()) return;
       notebook.expected(plan.expected);

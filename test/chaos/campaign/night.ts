@@ -16,7 +16,7 @@ const { values } = parseArgs({
     docs: { type: 'string', default: 'docs/durability.json' },
     minutes: { type: 'string', default: '480' },
     pieces: { type: 'string', default: '1000' },
-    runs: { type: 'string', default: '250' },
+    runs: { type: 'string', default: '500' },
     profile: { type: 'string', default: 'real' },
     /** Of the first piece; each later one has the next. */
     seed: { type: 'string', default: '1000' },

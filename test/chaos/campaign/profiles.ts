@@ -6,7 +6,7 @@ import type { CampaignOptions } from './campaign.js';
 
 export type Profile = Pick<
   CampaignOptions,
-  'heartbeatMs' | 'deathMs' | 'concurrency' | 'openRuns' | 'quietMs' | 'paces' | 'times'
+  'heartbeatMs' | 'deathMs' | 'concurrency' | 'openRuns' | 'startEveryMs' | 'quietMs' | 'paces' | 'times'
 >;
 
 export const profiles: Record<'real' | 'fast', Profile> = {
@@ -15,11 +15,12 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     deathMs: 8_000,
     concurrency: 5,
     openRuns: 60,
+    startEveryMs: 400,
     quietMs: 20_000,
     paces: {
-      kills: { pauseMs: [1_500, 6_000], steps: 50, longestMs: 20_000 },
-      processes: { pauseMs: [3_000, 9_000], steps: 80, longestMs: 30_000 },
-      services: { pauseMs: [4_000, 10_000], steps: 100, longestMs: 40_000 },
+      kills: { pauseMs: [1_000, 4_000], steps: 40, longestMs: 20_000 },
+      processes: { pauseMs: [3_000, 8_000], steps: 60, longestMs: 30_000 },
+      services: { pauseMs: [3_000, 8_000], steps: 80, longestMs: 40_000 },
       jobs: { pauseMs: [1_000, 3_000], steps: 30, longestMs: 20_000 },
     },
     // A process is stopped for longer than the longest lease, a job's lock and the check for it: 45 s.
@@ -36,6 +37,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     deathMs: 2_000,
     concurrency: 5,
     openRuns: 70,
+    startEveryMs: 0,
     quietMs: 4_000,
     paces: {
       kills: { pauseMs: [200, 800], steps: 20, longestMs: 5_000 },

@@ -22,7 +22,7 @@ const on =
 export const redisFaults: FaultMaker[] = [
   {
     kind: 'queue_wiped',
-    weight: 10,
+    weight: 20,
     make: on(async ({ client }) => ({ keys: await client.dbsize(), answer: await client.flushall() })),
   },
   {
