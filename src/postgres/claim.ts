@@ -7,6 +7,7 @@ import type pg from 'pg';
 import type { ClaimAnswer, ClaimRequest, Refusal } from '../ports.js';
 import { type MessageRow, type RunRow, readMessage, readRun, readStep, type StepRow } from './rows.js';
 
+// The time it returns is rounded as the columns are, or it could lie before the claim's own.
 // A step may be claimed this much before it is due: a queue's clock and the database's never agree to the millisecond.
 const claimSql = `
 with r as (
@@ -46,7 +47,7 @@ select
   coalesce(started.agent_version, r.agent_version) as agent_version,
   coalesce(started.started_at, r.started_at) as started_at,
   coalesce(started.last_event, r.last_event) as last_event,
-  clock_timestamp() as now,
+  clock_timestamp()::timestamptz(3) as now,
   (select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
    from pawl.messages m
    where s.kind = 'llm' and m.run_id = r.id and (m.seq = 0 or m.seq >= r.window_from)) as messages

@@ -22,7 +22,7 @@ export function createWatch(pool: pg.Pool): Watch {
     async breathe() {
       // A write, since a server that only reads must count as a gap. Any row will do.
       const [row] = await rows<{ now: Date }>(
-        'update pawl.instance set queue_epoch = queue_epoch returning clock_timestamp() as now',
+        'update pawl.instance set queue_epoch = queue_epoch returning clock_timestamp()::timestamptz(3) as now',
       );
       return row?.now ?? new Date(Number.NaN);
     },
