@@ -3,31 +3,17 @@
  * or the time is over; then everything is made whole, every run must come to its end, and the evidence is kept. Read
  * evidence.ts for what is kept, nemesis.ts for what is broken, clients.ts for who asks for the runs.
  */
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { openQueuesByHand } from './by-hand.js';
 import { Clients } from './clients.js';
-import { clockOf, openEpoch } from './clock.js';
-import { type Code, compile } from './code.js';
 import { dumpTables } from './dump.js';
 import type { Backend, FaultKind, Meta } from './evidence.js';
 import type { Scene, Times } from './faults.js';
-import { Fleet, namesOf } from './fleet.js';
-import { type Guard, openGuard } from './guard.js';
 import { withInFlight } from './in-flight.js';
 import { commitOf, machineOf } from './machine.js';
 import { type LaneName, Nemesis, type Pace } from './nemesis.js';
-import { openNet, proxiesOf } from './net.js';
-import { openNotebook } from './notebook.js';
 import { planOf } from './plan.js';
-import { startPostgres } from './postgres-service.js';
 import { randomOf } from './random.js';
-import { startRedis } from './redis-service.js';
-import type { WorldAddresses, WorldOrder } from './world.js';
+import { inTheatre, type Theatre } from './theatre.js';
 
 export interface CampaignOptions {
   seed: number;
@@ -58,79 +44,28 @@ export interface CampaignOptions {
 /** Always with a process that only maintains: what works is killed too often to see another's heart stand still. */
 const layouts = ['aam', 'asm', 'ssm', 'aasm'] as const;
 const livenessMs = 60_000;
-const startMs = 60_000;
 const sayEveryMs = 10_000;
 
 /** Runs it and leaves the evidence in the folder; the checker is asked by the caller. */
 export async function runCampaign(options: CampaignOptions): Promise<void> {
-  const base = await mkdtemp(join(tmpdir(), 'pawl-campaign-'));
-  await chmod(base, 0o755); // under root Postgres runs as another account
-  const guard = openGuard();
-  guard.remove(base);
-  const toClose: (() => Promise<unknown>)[] = [];
+  const layout = options.layout ?? randomOf(options.seed, 'layout').pick(layouts);
+  await inTheatre({ ...options, layout }, (theatre) => conduct(options, layout, theatre));
+}
+
+async function conduct(options: CampaignOptions, layout: string, theatre: Theatre): Promise<void> {
+  const plans = Array.from({ length: options.runs }, (_, n) => planOf(options.seed, n));
+  const clients = new Clients({ ...options, ...theatre, services: theatre.services('clients'), plans });
   try {
-    await conduct(options, base, guard, toClose);
+    await playAll(options, layout, theatre, clients);
   } finally {
-    for (const close of toClose.reverse()) await close().catch((error) => options.say(`at the end: ${error}`));
-    await rm(base, { recursive: true, force: true });
-    guard.dismiss();
+    await clients.close();
   }
 }
 
-async function conduct(
-  options: CampaignOptions,
-  base: string,
-  guard: Guard,
-  toClose: (() => Promise<unknown>)[],
-): Promise<void> {
+async function playAll(options: CampaignOptions, layout: string, theatre: Theatre, clients: Clients): Promise<void> {
   const { seed, backend, folder, say } = options;
-  const epoch = openEpoch();
-  const now = clockOf(epoch);
+  const { postgres, redis, nets, fleet, queues, notebook, now, apiKey } = theatre;
   const startedAt = now();
-  const notebook = openNotebook(folder);
-  const apiKey = `sk-campaign-${seed}-0123456789abcdef`;
-
-  const code = await compile(options.root);
-  guard.remove(code.folder);
-  toClose.push(() => code.remove());
-  const postgres = await startPostgres(base, guard);
-  toClose.push(() => postgres.stop());
-  const redis = backend === 'redis' ? await startRedis(base, guard) : null;
-  if (redis !== null) toClose.push(() => redis.stop());
-  const layout = options.layout ?? randomOf(seed, 'layout').pick(layouts);
-  const names = ['clients', ...namesOf(layout)];
-  const nets = await Promise.all(names.map((name) => openNet(name, postgres.url, redis?.url ?? null)));
-  toClose.push(() => Promise.all(proxiesOf(nets).map((proxy) => proxy.close())));
-  const world = await startWorld(code, { folder, seed, epoch, apiKey });
-  toClose.push(() => world.stop());
-  const queues = await openQueuesByHand(postgres, redis?.url ?? null);
-  toClose.push(() => queues.close());
-
-  const services = (whose: string) => {
-    const net = nets.find(({ name }) => name === whose);
-    return { databaseUrl: net?.postgres.url ?? '', redisUrl: net?.redis?.url ?? null };
-  };
-  const fleet = new Fleet({
-    code,
-    layout,
-    notebook,
-    now,
-    services,
-    order: { folder, epoch, ...world.addresses, apiKey, shutdownMs: 5_000, ...timesOf(options) },
-  });
-  toClose.push(() => fleet.stop(10_000));
-  await fleet.start(startMs);
-  const plans = Array.from({ length: options.runs }, (_, n) => planOf(seed, n));
-  const clients = new Clients({
-    ...options,
-    services: services('clients'),
-    postgres,
-    worldUrl: world.addresses.worldUrl,
-    plans,
-    notebook,
-    now,
-  });
-  toClose.push(() => clients.close());
   await clients.open();
   const scene: Scene = { backend, postgres, redis, nets, fleet, queues, times: options.times };
   const nemesis = new Nemesis({ ...options, scene, notebook, now });
@@ -157,8 +92,7 @@ async function conduct(
   await delay(500);
   await dumpTables(folder, postgres);
   await clients.close();
-  await fleet.stop(10_000);
-  await world.stop();
+  await theatre.end();
   notebook.rewriteFaults(withInFlight(folder, notebook.faults));
   const { heartbeatMs, deathMs, concurrency, openRuns, runs, minutes } = options;
   const meta: Meta = {
@@ -178,10 +112,6 @@ async function conduct(
   notebook.meta(meta);
 }
 
-function timesOf({ heartbeatMs, deathMs, concurrency }: CampaignOptions) {
-  return { heartbeatMs, deathMs, concurrency };
-}
-
 async function settled(clients: Clients, now: () => number, until: number): Promise<number | null> {
   while (clients.unsettled().length > 0) {
     if (now() > until) return null;
@@ -195,28 +125,4 @@ function tellProgress(clients: Clients, faults: { length: number }, say: (line: 
     const { started, open } = clients.progress();
     say(`${started} runs begun, ${open} on their way, ${faults.length} faults`);
   }, sayEveryMs);
-}
-
-/** The process that is never killed: the model and the ledger. */
-async function startWorld(code: Code, order: WorldOrder) {
-  const child = fork(code.program('world'), [JSON.stringify(order)], {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  const gone = once(child, 'exit');
-  const said = once(child, 'message') as Promise<[WorldAddresses]>;
-  const [addresses] = await Promise.race([
-    said,
-    gone.then(([code, signal]) => {
-      throw new Error(`the world ended before it began: ${code ?? signal}`);
-    }),
-  ]);
-  let stopping = false;
-  return {
-    addresses,
-    async stop() {
-      if (!stopping && child.connected) child.send('end', () => {});
-      stopping = true;
-      await gone;
-    },
-  };
 }

@@ -79,7 +79,7 @@ export const netFaults: FaultMaker[] = [
 
 export const swallowedReply: FaultMaker = {
   kind: 'reply_swallowed',
-  weight: 10,
+  weight: 18,
   async make({ nets }, random) {
     const what = random.weighted<Swallowed>([
       { item: 'record', weight: 6 },

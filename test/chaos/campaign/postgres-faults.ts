@@ -85,8 +85,8 @@ export function postgresFaults(scene: Scene): FaultMaker[] {
   const lockable = ['pawl.runs', 'pawl.steps', 'pawl.workers', 'pawl.instance', 'pawl.events', 'pawl.messages'];
   if (scene.backend === 'postgres') lockable.push('bullmq.job', 'bullmq.meta');
   return [
-    { kind: 'postgres_fast_restart', weight: 3, make: restart('fast') },
-    { kind: 'postgres_immediate_restart', weight: 3, make: restart('immediate') },
+    { kind: 'postgres_fast_restart', weight: 5, make: restart('fast') },
+    { kind: 'postgres_immediate_restart', weight: 5, make: restart('immediate') },
     {
       kind: 'postgres_backends_terminated',
       weight: 4,

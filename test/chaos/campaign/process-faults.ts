@@ -122,7 +122,7 @@ export function processFaults(now: () => number): FaultMaker[] {
     },
     {
       kind: 'zombie',
-      weight: 12,
+      weight: 26,
       aside: true,
       make: (scene, random) =>
         onPlace(
