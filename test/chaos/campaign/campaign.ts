@@ -32,6 +32,8 @@ export interface CampaignOptions {
   times: Times;
   /** Null: drawn by the seed. */
   layout: string | null;
+  /** Time that a worker has between SIGTERM and its end; absent: 5 s. */
+  shutdownMs?: number;
   only: readonly FaultKind[] | null;
   /** Folder of the repository whose code is tried; absent: this one. */
   root?: string;

@@ -20,7 +20,7 @@ export interface ClientsOptions {
   services: Omit<ServiceSettings, 'log'>;
   postgres: PostgresService;
   worldUrl: string;
-  plans: readonly Plan[];
+  plans: Iterable<Plan>;
   /** Runs that are on their way at any time, at most. */
   openRuns: number;
   startEveryMs: number;

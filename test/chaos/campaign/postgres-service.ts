@@ -23,6 +23,8 @@ export interface PostgresService {
   /** Uses a connection of its own that goes round the proxy. */
   use<T>(work: (client: pg.Client) => Promise<T>): Promise<T>;
   restart(mode: 'fast' | 'immediate'): Promise<void>;
+  /** Ends it; it stays away until it is revived. */
+  leave(): Promise<void>;
   /** Starts it where it is down. */
   revive(): Promise<void>;
   stop(): Promise<void>;
@@ -93,6 +95,7 @@ export async function startPostgres(folder: string, guard: Guard): Promise<Postg
     small,
     use,
     restart: (mode) => control('restart', '-m', mode),
+    leave: () => control('stop', '-m', 'immediate'),
     revive,
     async stop() {
       await runAs(home.account, pgCtl, ['stop', '-D', home.dataDir, '-m', 'immediate', '-w']);

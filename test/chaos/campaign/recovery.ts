@@ -7,7 +7,14 @@ import type { Evidence, Fault, InFlight } from './evidence.js';
 
 type GapLine = Extract<Evidence['workers'][number], { what: 'gap' }>;
 
-export function recoveryTimes({ nemesis, workers, tables }: Evidence): number[] {
+export interface Recovery {
+  ms: number;
+  /** How far the step had come when its process was killed. */
+  gap: InFlight['gap'];
+}
+
+/** `besides`: kills of other processes in the meantime are no excuse. */
+export function recoveriesOf({ nemesis, workers, tables }: Evidence, besides: 'kills' | 'nothing'): Recovery[] {
   const claims = new Map<string, GapLine[]>();
   for (const line of workers) {
     if (line.what !== 'gap' || line.gap !== 'after_claim') continue;
@@ -16,20 +23,23 @@ export function recoveryTimes({ nemesis, workers, tables }: Evidence): number[] 
   }
   const once = new Set(tables.steps.flatMap((step) => (step.effect === 'once' ? [`${step.run_id}.${step.seq}`] : [])));
   const done = nemesis.filter((fault) => fault.failed === null && fault.kind !== 'quiet');
-  return done
-    .filter(({ kind }) => kind === 'kill' || kind === 'kill_at_gap')
-    .flatMap((kill) => kill.inFlight.flatMap((flight) => timeOf(kill, flight) ?? []));
+  return done.filter(isKill).flatMap((kill) => kill.inFlight.flatMap((flight) => timeOf(kill, flight) ?? []));
 
-  function timeOf(kill: Fault, { runId, seq, gap }: InFlight): number | null {
+  function timeOf(kill: Fault, { runId, seq, gap }: InFlight): Recovery | null {
     const { pid, hitAt } = kill.details;
     const id = `${runId}.${seq}`;
     if (typeof hitAt !== 'number' || once.has(id) || gap === 'after_record') return null;
     const next = claims.get(id)?.find((line) => line.at > hitAt && line.pid !== pid);
     if (next === undefined) return null;
-    const disturbed = done.some((fault) => fault !== kill && fault.beganAt < next.at && fault.endedAt > hitAt - 1_000);
-    return disturbed ? null : Math.round(next.at - hitAt);
+    const disturbed = done.some((fault) => {
+      if (fault === kill || (besides === 'kills' && isKill(fault))) return false;
+      return fault.beganAt < next.at && fault.endedAt > hitAt - 1_000;
+    });
+    return disturbed ? null : { ms: Math.round(next.at - hitAt), gap };
   }
 }
+
+const isKill = ({ kind }: Fault) => kind === 'kill' || kind === 'kill_at_gap';
 
 export function percentiles(values: readonly number[]) {
   const sorted = [...values].sort((a, b) => a - b);

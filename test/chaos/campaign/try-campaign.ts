@@ -3,10 +3,10 @@ import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type CampaignOptions, runCampaign } from './campaign.js';
 import { check } from './check/index.js';
-import type { Fault, Meta, Report } from './evidence.js';
+import type { Evidence, Fault, Meta, Report } from './evidence.js';
 import { profiles } from './profiles.js';
 import { readEvidence } from './read-evidence.js';
-import { recoveryTimes } from './recovery.js';
+import { recoveriesOf } from './recovery.js';
 import { writeReport } from './report.js';
 
 export type Try = Pick<CampaignOptions, 'seed' | 'runs' | 'minutes' | 'backend' | 'say'> &
@@ -20,6 +20,7 @@ export interface Tried {
   text: string;
   /** From a kill to the next claim of each step it hit: recovery.ts. */
   recovery: number[];
+  evidence: Evidence;
 }
 
 export async function tryCampaign({ profile, ...given }: Try): Promise<Tried> {
@@ -30,6 +31,14 @@ export async function tryCampaign({ profile, ...given }: Try): Promise<Tried> {
   const report = await check(folder);
   const evidence = await readEvidence(folder);
   const { meta, nemesis: faults } = evidence;
-  const recovery = recoveryTimes(evidence);
-  return { folder, meta, faults, report, recovery, text: writeReport(meta, faults, report, recovery, folder) };
+  const recovery = recoveriesOf(evidence, 'nothing').map(({ ms }) => ms);
+  return {
+    folder,
+    meta,
+    faults,
+    report,
+    recovery,
+    evidence,
+    text: writeReport(meta, faults, report, recovery, folder),
+  };
 }

@@ -1,0 +1,45 @@
+/**
+ * A worker is told to end (SIGTERM) and has no time to finish: from the moment it let go of a step, or was told where it had
+ * only fetched the job, to the step's next claim in another process.
+ */
+import type { Evidence, WorkerLine } from '../campaign/evidence.js';
+import { percentiles } from '../campaign/recovery.js';
+import { tryCampaign } from '../campaign/try-campaign.js';
+import { paced } from './kills.js';
+import type { Setting } from './measure.js';
+
+export async function measureHandOver(setting: Setting): Promise<object> {
+  const { report, evidence } = await tryCampaign({
+    ...setting,
+    profile: 'real',
+    runs: 20_000,
+    minutes: setting.minutes ?? 8,
+    layout: 'aaa',
+    only: ['sigterm'],
+    openRuns: 60,
+    startEveryMs: 100,
+    shutdownMs: 10,
+    paces: paced({ pauseMs: [500, 1_500], steps: 0, longestMs: 0 }),
+  });
+  const times = handOvers(evidence);
+  const sigterms = evidence.nemesis.filter(({ kind, failed }) => kind === 'sigterm' && failed === null).length;
+  return { sigterms, breaches: report.breaches.length, 'steps handed over': times.length, ms: percentiles(times) };
+}
+
+type GapLine = Extract<WorkerLine, { what: 'gap' }>;
+
+function handOvers({ nemesis, workers }: Evidence): number[] {
+  const lines = workers.filter((line): line is GapLine => line.what === 'gap');
+  return nemesis
+    .filter(({ kind, failed }) => kind === 'sigterm' && failed === null)
+    .flatMap(({ details: { pid, hitAt }, inFlight }) =>
+      inFlight.flatMap(({ runId, seq }) => {
+        if (typeof hitAt !== 'number') return [];
+        const mine = lines.filter((line) => line.runId === runId && line.seq === seq && line.at > hitAt);
+        const next = mine.find((line) => line.gap === 'after_claim' && line.pid !== pid);
+        if (next === undefined) return [];
+        const letGo = mine.findLast((line) => line.pid === pid && line.gap === 'after_record' && line.at < next.at);
+        return [Math.round(next.at - (letGo?.at ?? hitAt))];
+      }),
+    );
+}
