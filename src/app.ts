@@ -7,7 +7,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { connectQueue, type QueueBackend } from './bullmq/connect.js';
-import { queuePoolSize } from './bullmq/postgres.js';
+import { queuePoolSize, queueSilenceMs } from './bullmq/postgres.js';
 import type { Agent } from './core/agent.js';
 import { PawlError } from './core/errors.js';
 import type { OnGap } from './engine/gaps.js';
@@ -228,6 +228,7 @@ async function openQueueOf(
     url: settings.databaseUrl,
     max: queuePoolSize(workers),
     applicationName: 'pawl queue',
+    silenceMs: queueSilenceMs,
     // The queue is a wake-up call: what a crash of the server takes back of it, stalls and the sweep make good.
     settings: { search_path: 'bullmq', synchronous_commit: 'off' },
   });

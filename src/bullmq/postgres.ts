@@ -27,6 +27,9 @@ const epochField = 'pawlEpoch';
 /** A worker polls at least this often, so that a lost notification costs seconds; BullMQ would allow an hour. */
 const longestBlockSeconds = 5;
 
+/** A statement of the pool's not answered for this long was sent into a dead connection; the queue's are short. */
+export const queueSilenceMs = 6_000;
+
 /** Connections the pool needs: three to share, and one for each worker's LISTEN. */
 export function queuePoolSize(workers: number): number {
   return 3 + workers;

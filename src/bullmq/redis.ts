@@ -24,6 +24,8 @@ export interface RedisGroundOptions {
 export function openRedis({ url, prefixId, log, answerWithinMs }: RedisGroundOptions): Ground {
   const shared = {
     connectTimeout: answerWithinMs,
+    // A connection that died without a word is made anew. Whoever waits for a job asks again sooner than that: worker.ts.
+    socketTimeout: answerWithinMs,
     retryStrategy: (times: number) => Math.min(reconnectWithinMs, 50 * 2 ** Math.min(times, 10)),
     // A replica that was the primary answers READONLY until the connection is made anew.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),

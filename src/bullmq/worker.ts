@@ -32,6 +32,11 @@ export class StepWorker extends Worker<StepData, string, string, IQueueBackend> 
     }
   }
 
+  /** Never so long that a connection which waits is taken for a dead one. */
+  protected override getBlockTimeout(blockUntil: number): number {
+    return Math.min(super.getBlockTimeout(blockUntil), this.opts.drainDelay ?? Number.POSITIVE_INFINITY);
+  }
+
   /** Lets go of everything without asking the server, after `close` did not come to an end in time. */
   async abandon(): Promise<void> {
     await this.lockManager.close();

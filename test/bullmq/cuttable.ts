@@ -1,6 +1,7 @@
 /**
  * A TCP proxy before a real server, to take the server away from one client only: `cut` refuses and drops connections as a
- * stopped server does, `freeze` keeps them open and answers nothing, `restore` undoes both.
+ * stopped server does, `freeze` keeps them open and answers nothing, `restore` undoes both; `strand` leaves the connections that
+ * there are without an answer for ever, as a router that forgot them does, and lets new ones through.
  */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -10,6 +11,7 @@ export interface Cuttable {
   url: string;
   cut(): Promise<void>;
   freeze(): void;
+  strand(): void;
   restore(): Promise<void>;
   close(): Promise<void>;
 }
@@ -17,6 +19,7 @@ export interface Cuttable {
 export async function cuttable(serverUrl: string, defaultPort: number): Promise<Cuttable> {
   const target = new URL(serverUrl);
   const pairs = new Set<[Socket, Socket]>();
+  const stranded = new Set<Socket>();
   let frozen = false;
   let server = await listen(0);
   const { port } = server.address() as AddressInfo;
@@ -27,7 +30,7 @@ export async function cuttable(serverUrl: string, defaultPort: number): Promise<
       const pair: [Socket, Socket] = [client, upstream];
       pairs.add(pair);
       for (const [from, to] of [pair, [upstream, client] as const]) {
-        from.on('data', (chunk) => frozen || to.write(chunk));
+        from.on('data', (chunk) => frozen || stranded.has(from) || to.write(chunk));
         from.on('error', () => {});
         from.on('close', () => {
           pairs.delete(pair);
@@ -54,6 +57,9 @@ export async function cuttable(serverUrl: string, defaultPort: number): Promise<
     cut,
     freeze() {
       frozen = true;
+    },
+    strand() {
+      for (const sockets of pairs) for (const socket of sockets) stranded.add(socket);
     },
     async restore() {
       frozen = false;

@@ -106,6 +106,26 @@ for (const kind of queueBackends()) {
       await proxy.cut();
     });
 
+    it('is found again by new connections when the old ones died without a word', async () => {
+      const { proxy, connect } = await start();
+      const { queue, inbox, consumer } = await connect();
+      await consumer.start();
+      const [before, after] = [step(), step()];
+      await queue.add([before]);
+      (await inbox.next()).end(done);
+      await until(async () => (await queue.probe([before])).every((state) => state === 'absent'));
+      proxy.strand();
+      await until(() =>
+        queue.add([after]).then(
+          () => true,
+          () => false,
+        ),
+      );
+      const delivered = await inbox.next();
+      expect(delivered.delivery).toEqual({ ...after, attemptsMade: 0 });
+      delivered.end(done);
+    });
+
     for (const how of ['cut', 'freeze'] as const) {
       it(`cannot keep a process from stopping (${how})`, async () => {
         const { world, proxy, connect } = await start();

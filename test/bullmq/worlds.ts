@@ -4,10 +4,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ConnectionOptions, createPostgresBackend, Queue, Worker, type WorkerOptions } from 'bullmq';
 import { Redis } from 'ioredis';
-import pg from 'pg';
+import type pg from 'pg';
 import { connectQueue, type QueueBackend } from '../../src/bullmq/connect.js';
-import { queuePoolSize } from '../../src/bullmq/postgres.js';
+import { queuePoolSize, queueSilenceMs } from '../../src/bullmq/postgres.js';
 import type { Dispatch, Log } from '../../src/ports.js';
+import { createPool } from '../../src/postgres/pool.js';
 import type { QueuePeer, QueueWorld } from '../contract/queue.js';
 import { createTestDatabase, createTestRedis } from '../support/services.js';
 
@@ -47,14 +48,13 @@ export interface RealWorld extends QueueWorld {
 }
 
 export function openPool(url: string, workers = queues.length): pg.Pool {
-  const pool = new pg.Pool({
-    connectionString: url,
+  return createPool({
+    url,
     max: queuePoolSize(workers),
-    options: '-c search_path=bullmq',
-    connectionTimeoutMillis: 4_000,
+    applicationName: 'pawl queue test',
+    silenceMs: queueSilenceMs,
+    settings: { search_path: 'bullmq' },
   });
-  pool.on('error', () => {});
-  return pool;
 }
 
 export async function openWorld(kind: 'redis' | 'postgres'): Promise<RealWorld> {

@@ -18,6 +18,7 @@ export async function measureKills(setting: Setting): Promise<object> {
     startEveryMs: 100,
     paces: paced({ pauseMs: [1_500, 3_000], steps: 0, longestMs: 0 }),
   });
+  for (const { text } of report.breaches) setting.say(text);
   const recoveries = recoveriesOf(evidence, 'kills');
   return {
     kills: report.counts.kills,

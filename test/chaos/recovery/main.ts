@@ -50,7 +50,8 @@ for (const name of values.only.split(',')) {
   const measured = await measure(setting);
   console.log(`${name} on ${backend}: ${JSON.stringify(measured, null, 2)}`);
   await keep(`${name} on ${backend}`, measured);
-  await rm(folder, { recursive: true });
+  if ('breaches' in measured && measured.breaches !== 0) console.error(`breaches: the evidence is in ${folder}`);
+  else await rm(folder, { recursive: true });
 }
 process.exit(0);
 

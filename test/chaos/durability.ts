@@ -1,0 +1,85 @@
+/**
+ * `npm run chaos:tables`: puts what the nights and the recovery measures left in docs/durability.json and docs/recovery.json
+ * into the tables of docs/durability.md. A test holds the page to the files.
+ */
+import { readFile, writeFile } from 'node:fs/promises';
+import { pathToFileURL } from 'node:url';
+import type { Piece } from './campaign/night-totals.js';
+import { goals, totalsOf } from './campaign/night-totals.js';
+
+export interface Measured {
+  at: string;
+  commit: string;
+  [figure: string]: unknown;
+}
+
+/** Both tables by the name of their place in the page. */
+export function tablesOf(pieces: Piece[], measured: Record<string, Measured>): Record<string, string> {
+  return { night: nightTable(pieces), pieces: pieceTable(pieces), recovery: recoveryTable(measured) };
+}
+
+/** The page with the text between `<!-- name -->` and `<!-- /name -->` replaced. */
+export function withTables(page: string, tables: Record<string, string>): string {
+  return Object.entries(tables).reduce((text, [name, table]) => {
+    const place = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`);
+    if (!place.test(text)) throw new Error(`the page has no place for ${name}`);
+    return text.replace(place, (_, open: string, close: string) => `${open}\n${table}\n\n${close}`);
+  }, page);
+}
+
+/** What zero of n says with 95 % confidence: at most this share (the rule of three). */
+export function boundOf(n: number): string {
+  return n === 0 ? '–' : `${((3 / n) * 100).toPrecision(1)} %`;
+}
+
+function nightTable(pieces: Piece[]): string {
+  const { counts, backends, seconds, breaches, commits } = totalsOf({ nextSeed: 0, pieces });
+  const number = (value: number) => value.toLocaleString('en-US');
+  const rows = Object.entries(counts).map(([name, value]) => {
+    const goal = goals[name];
+    return `| ${name} | ${number(value)} | ${goal === undefined ? '' : number(goal)} |`;
+  });
+  const share = ((counts['model calls that a crash cost'] ?? 0) / (counts['model calls'] ?? 1)) * 100;
+  return [
+    `${pieces.length} pieces (${backends.redis} on Redis, ${backends.postgres} on Postgres), ${Math.round(seconds / 60)} minutes of campaign, commits ${commits.join(', ')}.`,
+    `Breaches found by the checker: **${breaches}**. Model calls that crashes cost: ${share.toFixed(1)} % of all.`,
+    `Zero in ${number(counts.runs ?? 0)} runs means, with 95 % confidence, fewer than ${boundOf(counts.runs ?? 0)} of runs.`,
+    '',
+    '| what happened | times | meant for a whole night |',
+    '|---|---|---|',
+    ...rows,
+  ].join('\n');
+}
+
+function pieceTable(pieces: Piece[]): string {
+  return [
+    '| seed | queue | commit | runs | steps | kills | verdict | seconds |',
+    '|---|---|---|---|---|---|---|---|',
+    ...pieces.map(({ seed, backend, commit, counts, verdict, seconds }) => {
+      return `| ${seed} | ${backend} | ${commit} | ${counts.runs} | ${counts.steps} | ${counts.kills} | ${verdict} | ${seconds} |`;
+    }),
+  ].join('\n');
+}
+
+function recoveryTable(measured: Record<string, Measured>): string {
+  const rows = Object.entries(measured).map(([name, { at: _, commit, machine: __, ...figures }]) => {
+    return `| ${name} | ${lines(figures).join('<br>')} | ${commit} |`;
+  });
+  return ['| measure | figures | commit |', '|---|---|---|', ...rows].join('\n');
+}
+
+function lines(figures: object, prefix = ''): string[] {
+  return Object.entries(figures).flatMap(([name, value]) => {
+    const path = prefix === '' ? name : `${prefix}, ${name}`;
+    if (Array.isArray(value)) return [`${path}: ${value.join(' · ')}`];
+    return typeof value === 'object' && value !== null ? lines(value, path) : [`${path}: ${value}`];
+  });
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const read = async <T>(path: string) => JSON.parse(await readFile(path, 'utf8')) as T;
+  const { pieces } = await read<{ pieces: Piece[] }>('docs/durability.json');
+  const measured = await read<Record<string, Measured>>('docs/recovery.json');
+  const page = await readFile('docs/durability.md', 'utf8');
+  await writeFile('docs/durability.md', withTables(page, tablesOf(pieces, measured)));
+}
