@@ -68,6 +68,11 @@ function refusalOf(file: string, thrown: unknown): PawlError {
   const where = placeOf(thrown, file);
   if (isPawlError(thrown)) return new PawlError(thrown.code, `${file}${where}: ${thrown.message}`, { cause: thrown });
   const message = describeThrown(thrown).replace(/^Transform failed with \d+ errors?:\n/, '');
+  if (/^The package "@esbuild\//.test(message)) {
+    const fix = 'run "npm rebuild esbuild", which fetches it, or write the config in JavaScript, as pawl.config.mjs';
+    const why = 'what compiles TypeScript was left out of this installation, with the optional packages';
+    return new PawlError('config_invalid', `${file} cannot be loaded: ${why}; ${fix}`, { cause: thrown });
+  }
   const [, missing] = /^Cannot find package '([^']+)'/.exec(message) ?? [];
   const fix = missing === undefined ? '' : ` (install it there: cd ${dirname(file)} && npm install ${missing})`;
   return new PawlError('config_invalid', `${file} cannot be loaded${where}: ${message}${fix}`, { cause: thrown });

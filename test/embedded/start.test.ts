@@ -56,5 +56,7 @@ it('may be stopped twice', async () => {
 });
 
 it('says how to go on where the package is not installed', () => {
-  expect(() => locatePackage('plan9-mips')).toThrow(/not installed. Set DATABASE_URL .* or run "npm install/);
+  expect(() => locatePackage('plan9-mips')).toThrow(
+    /not installed. Set DATABASE_URL .* or install Pawl with its optional packages/,
+  );
 });
