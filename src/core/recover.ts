@@ -28,6 +28,7 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
     error,
   });
   draft.event('step.rescued', seq, { cause: death, attempt: step.attempt, worker: workerId });
+  if (once) draft.event('step.unknown', seq, { error });
   if (draft.run.endingAs !== null) {
     if (once || step.unknown) dieUnknown(draft, step, null);
     else draft.cancel(step);
@@ -35,7 +36,6 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
   }
   if (once) {
     step.unknown = true;
-    draft.event('step.unknown', seq, { error });
     // The call may still be under way in a process cut off from us: nobody asks about it before it must be over.
     draft.makePending(step, { redispatch: true, dueAt: deadlineAt });
     return true;

@@ -218,6 +218,7 @@ describe('when the run ends first', () => {
     scenario.release(2, 'crash');
     expect(scenario.step(2)).toMatchObject({ status: 'dead', unknown: true, shownAttempts: null });
     expect(scenario.run.status).toBe('cancelled');
+    expect(scenario.eventTypes.filter((type) => type === 'step.unknown')).toHaveLength(1);
   });
 
   it('a question in flight is settled by its answer, or dead without one', () => {

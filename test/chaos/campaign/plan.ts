@@ -72,12 +72,16 @@ function shapeOf(seed: number, n: number): Shape {
   // Half of the runs have 3 or 4 steps, few have 30.
   const steps = 3 + Math.floor(28 * random.next() ** 5);
   const agent = random.pick(Object.keys(crews));
+  const failsAt = random.chance(0.04) ? random.int(0, 2) : null;
+  const failsBy = random.pick<'400' | '500'>(['400', '500']);
+  const stumblesAt = random.chance(0.06) ? random.int(0, 2) : null;
   return {
     agent,
     steps,
-    failsAt: random.chance(0.04) ? random.int(0, 2) : null,
-    failsBy: random.pick(['400', '500']),
-    stumblesAt: random.chance(0.06) ? random.int(0, 2) : null,
+    failsAt,
+    failsBy,
+    // Whoever redrives could not tell a stumble from the end that it looks like.
+    stumblesAt: failsAt !== null && failsBy === '400' ? null : stumblesAt,
     objected: agent === 'auditor' && random.chance(0.4),
   };
 }
