@@ -19,7 +19,7 @@ export interface PawlOptions {
   log?: Log | undefined;
 }
 
-const notBuilt = ['startMany', 'rerun', 'fork', 'signal', 'approve', 'deny', 'export', 'delete'] as const;
+const notBuilt = ['rerun', 'fork', 'signal', 'approve', 'deny', 'export', 'delete'] as const;
 const schedulesNotBuilt = ['list', 'set', 'pause', 'resume', 'trigger', 'delete', 'next'] as const;
 
 type NotBuilt<Names extends readonly string[]> = { [Name in Names[number]]: (...args: unknown[]) => Promise<never> };
@@ -54,6 +54,7 @@ export function createPawl(options: PawlOptions): Pawl {
   return {
     runs: {
       start: async (run) => (await runs()).start(run),
+      startMany: async (many) => (await runs()).startMany(many),
       get: async (id) => (await runs()).get(id),
       list: async (filter) => (await runs()).list(filter),
       steps: async (id) => (await runs()).steps(id),

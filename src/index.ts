@@ -17,5 +17,6 @@ export {
   type UnknownCall,
 } from './core/tool.js';
 export type { EventView, RunFilter, RunPage, RunView, StepView } from './core/view.js';
-export type { Resolve, StartedRun } from './engine/runs.js';
+export type { Resolve } from './engine/runs.js';
+export type { StartedOfMany, StartedRun } from './engine/start-many.js';
 export type { StartRun } from './engine/start-run.js';

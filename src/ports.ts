@@ -4,6 +4,7 @@
  * Next: engine/run-step.ts, which uses all of them.
  */
 import type { Draft } from './core/draft.js';
+import type { PawlError } from './core/errors.js';
 import type { Message, StoredMessage } from './core/message.js';
 import type { LlmAnswer } from './core/outcome.js';
 import type { RunState, Usage } from './core/run.js';
@@ -67,6 +68,9 @@ export interface KnownState {
 /** Which steps of a run a rule needs to see: the named ones, every open one, or also the dead and cancelled ones that a redrive revives. */
 export type StepScope = { seqs: readonly number[] } | 'open' | 'revivable';
 
+/** What became of a run that was to be accepted. Refused: `unknown_agent`, `key_conflict`. */
+export type Acceptance = { id: string; created: boolean; dispatches: Dispatch[] } | { refused: PawlError };
+
 /** Steps and runs, and every way they change. */
 export interface Store {
   claim(request: ClaimRequest): Promise<ClaimAnswer>;
@@ -82,8 +86,11 @@ export interface Store {
     rule: (draft: Draft) => T,
     options?: { receipt?: string; known?: KnownState },
   ): Promise<{ value: T; dispatches: Dispatch[] } | null>;
-  /** Accepts a run with its first step, or returns the one its key already names. */
-  createRun(run: NewRun): Promise<{ id: string; created: boolean; dispatches: Dispatch[] }>;
+  /**
+   * Accepts runs, each with its first step, or finds the ones their keys already name; all or, when it throws, none. Answers
+   * in the order given.
+   */
+  createRuns(runs: readonly NewRun[]): Promise<Acceptance[]>;
   /** Notes on an attempt taken away what its call returned all the same, and cost. */
   noteLate(token: string, note: string, usage?: Usage | null): Promise<void>;
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */

@@ -4,9 +4,8 @@
  */
 import { type Command, Option } from 'commander';
 import { PawlError } from '../core/errors.js';
-import { didYouMean } from '../core/nearest.js';
 import type { RunView } from '../core/view.js';
-import type { Runs, StartedRun } from '../engine/runs.js';
+import type { Runs } from '../engine/runs.js';
 import { readStart, type StartRun } from '../engine/start-run.js';
 import type { Cli } from './cli.js';
 import { exitOfRun, exits, Interrupted } from './exits.js';
@@ -16,7 +15,10 @@ import { formatTime } from './format.js';
 import { refusedOption, refuseNotBuilt } from './not-built.js';
 import { type Format, jsonLine, jsonText, outputOption } from './output.js';
 import { readRunInput } from './run-input.js';
+import { isLines } from './run-lines.js';
+import { runMany } from './run-many.js';
 import { outputText, totals } from './run-page.js';
+import { suggestAgent } from './suggest-agent.js';
 import { countOption, readDuration, readPositiveDuration, tagOption } from './values.js';
 import { harmless } from './width.js';
 import { withRuns } from './world.js';
@@ -55,7 +57,7 @@ export function addRun(program: Command, cli: Cli): void {
     .addOption(countOption('--max-steps', 'model and tool calls the run may make'))
     .addOption(countOption('--max-turns', 'model calls that may ask for tools'))
     .option('--model <name>', "use this model instead of the agent's own")
-    .option('--input-file <file>', 'read the input from a file; *.json is read as JSON')
+    .option('--input-file <file>', 'read the input from a file; *.json is read as JSON, *.jsonl as a run a line')
     .option('--json', 'the input is JSON, not text')
     .option('-d, --detach', 'print the id and return, do not follow')
     .option('-q, --quiet', 'no line for each step')
@@ -64,6 +66,10 @@ export function addRun(program: Command, cli: Cli): void {
   for (const flag of notBuilt) command.addOption(refusedOption(flag));
   command.action(async (agent: string, input: string | undefined, options: RunOptions) => {
     refuseNotBuilt(options, notBuilt);
+    if (options.inputFile !== undefined && isLines(options.inputFile)) {
+      cli.exit = await runLines(cli, { agent, input, inputFile: options.inputFile }, options);
+      return;
+    }
     const given = await readRunInput({ input, inputFile: options.inputFile, json: options.json }, () =>
       cli.world.readStdin(),
     );
@@ -75,13 +81,32 @@ export function addRun(program: Command, cli: Cli): void {
   });
 }
 
+/** A file with a run a line. */
+async function runLines(
+  cli: Cli,
+  { agent, input, inputFile }: { agent: string; input: string | undefined; inputFile: string },
+  options: RunOptions,
+): Promise<number> {
+  if (input !== undefined) throw new PawlError('usage', `the input is given twice: leave it out, or ${inputFile}`);
+  if (options.detach !== true) {
+    throw new PawlError('usage', `${inputFile} holds a run a line, and many runs are not followed: add --detach`);
+  }
+  return runMany(cli, startOf(agent, null, options), { inputFile, output: options.output });
+}
+
 const helpText = `
 INPUT is the task as text; - reads it from stdin. The output of the run goes to stdout, the rest to stderr.
 Exit status: 0 completed, 3 failed, 4 cancelled, 5 waits for somebody, 130 interrupted (the run goes on).
 
+A *.jsonl file holds a run a line, and needs --detach. A line is JSON: an object with the field input describes a run, with
+the fields key, tenant, tags, model, delayMs and limits beside it; anything else is the input itself. All lines are checked
+before anything is stored. A line without a key gets <file name>:<line>, or with --key K the key K:<line>, so the same command
+goes on where it was interrupted, and starts nothing twice. Exit status 7: the key of a line belongs to another input.
+
 Examples:
   $ pawl run analyst "Sum the sales of the last 7 days and mail the report"
   $ pawl run analyst --input-file task.json --deadline 2h -o json
+  $ pawl run tagger --input-file documents.jsonl --detach
   $ pawl run analyst "…" --detach --key "$(date +%F)"     # daily (in a crontab: \\%F): one run a day, however often it is called`;
 
 function startOf(agent: string, input: unknown, options: RunOptions): StartRun {
@@ -96,7 +121,7 @@ function startOf(agent: string, input: unknown, options: RunOptions): StartRun {
 async function startAndFollow(cli: Cli, runs: Runs, start: StartRun, options: RunOptions): Promise<number> {
   const { world } = cli;
   const { terminal } = world;
-  const { id, created } = await startOrSuggest(runs, start);
+  const { id, created } = await suggestAgent(runs, start.agent, () => runs.start(start));
   const { output } = options;
   if (!created) terminal.say(`${id} has this key and input already; no other run was started`);
   if (options.detach === true) {
@@ -126,21 +151,6 @@ async function startAndFollow(cli: Cli, runs: Runs, start: StartRun, options: Ru
   else if (output === 'table' && run.output !== null) terminal.outForeign(outputText(run.output));
   sayEnd(cli, run);
   return exitOfRun(run.status);
-}
-
-async function startOrSuggest(runs: Runs, start: StartRun): Promise<StartedRun> {
-  try {
-    return await runs.start(start);
-  } catch (error) {
-    if (!(error instanceof PawlError) || error.code !== 'unknown_agent') throw error;
-    const known = await runs.agents().then(
-      (agents) => agents.map(({ name }) => name),
-      () => [],
-    );
-    if (known.length === 0) throw error;
-    const hint = `the agents are ${known.join(', ')}${didYouMean(start.agent, known)}`;
-    throw new PawlError('unknown_agent', `${error.message}. In this database ${hint}.`, { cause: error });
-  }
 }
 
 function printRun(cli: Cli, format: 'json' | 'jsonl', run: RunView): void {

@@ -11,13 +11,8 @@ import type { AttemptRecord } from '../core/step.js';
 import { toStorableText } from '../core/storable.js';
 import type { AgentListing, EventView, RunFilter, RunPage, RunView, StepView, ToolListing } from '../core/view.js';
 import type { Clock, Dispatch, Ids, Log, Queue, Reads, StepScope, Store } from '../ports.js';
+import { type StartedOfMany, type StartedRun, startMany } from './start-many.js';
 import { readStart, type StartRun } from './start-run.js';
-
-export interface StartedRun {
-  id: string;
-  /** False when the key names a run that exists, with the same input. */
-  created: boolean;
-}
 
 export type Resolve = { step: number; as: 'done' | 'failed'; result?: unknown } | { step: number; as: 'rerun' };
 
@@ -26,6 +21,12 @@ export type RaisedLimits = Partial<Pick<Limits, 'maxSteps' | 'maxTurns'>> & { de
 export interface Runs {
   /** Accepts a run and returns at once. Throws `unknown_agent`, `invalid_input`, `key_conflict`. */
   start(run: StartRun): Promise<StartedRun>;
+  /**
+   * Accepts many runs with few statements, and answers for each in the order given. Throws `invalid_input` or
+   * `unknown_agent`, naming the runs, before anything is stored. When Postgres fails on the way some are stored: give each a
+   * key, and the same call goes on where it stopped.
+   */
+  startMany(runs: readonly StartRun[]): Promise<StartedOfMany[]>;
   /** Throws `not_found`, as every call here that takes an id. */
   get(id: string): Promise<RunView>;
   list(filter?: Partial<RunFilter>): Promise<RunPage>;
@@ -60,15 +61,18 @@ const watchEveryMs = 250;
 export function createRuns(parts: RunsParts): Runs {
   const { store, reads, queue, clock, ids, log } = parts;
 
-  async function dispatch(dispatches: readonly Dispatch[]): Promise<void> {
-    if (dispatches.length === 0) return;
+  /** False when the queue does not answer. */
+  async function dispatch(dispatches: readonly Dispatch[]): Promise<boolean> {
+    if (dispatches.length === 0) return true;
     try {
       await queue.add(dispatches);
+      return true;
     } catch (error) {
       log.warn(
         { steps: dispatches.length, cause: String(error) },
         'the queue does not answer; the sweep will dispatch',
       );
+      return false;
     }
   }
 
@@ -87,10 +91,13 @@ export function createRuns(parts: RunsParts): Runs {
 
   return {
     async start(run) {
-      const accepted = await store.createRun({ ...readStart(run), id: ids.runId() });
+      const [accepted] = await store.createRuns([{ ...readStart(run), id: ids.runId() }]);
+      if (accepted === undefined) throw new PawlError('internal', 'the store did not answer for the run');
+      if ('refused' in accepted) throw accepted.refused;
       await dispatch(accepted.dispatches);
       return { id: accepted.id, created: accepted.created };
     },
+    startMany: (runs) => startMany({ store, reads, ids, dispatch }, runs),
     get,
     list: (filter = {}) => reads.runs({ limit: 50, ...filter }),
     async steps(id) {

@@ -91,6 +91,7 @@ function readNumber(field: string, value: unknown, min: number, max: number): nu
 }
 
 function readLimits(limits: Partial<Limits>): Partial<Limits> {
+  if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) refuse('limits', 'an object', limits);
   const read: Partial<Limits> = {};
   for (const [name, value] of Object.entries(limits)) {
     if (value === undefined) continue;

@@ -1,80 +1,85 @@
 /**
- * Accepts a run: the run row, its task, its first step and its first event, in one statement that takes the agent's limits
- * from the registry. It inserts nothing for an unknown agent, nor for a key that names a run already.
+ * Accepts runs, one or many: the run rows, their tasks, first steps and first events, in one statement that takes each
+ * agent's limits from the registry. It inserts nothing for an unknown agent, nor for a key that names a run already.
  */
 import type pg from 'pg';
-import { PawlError } from '../core/errors.js';
 import type { NewRun } from '../core/view.js';
-import type { Dispatch } from '../ports.js';
 
+/** A run to be accepted, with its task as the model gets it. */
+export interface TaskedRun extends NewRun {
+  task: string;
+  inputHash: string;
+}
+
+// Rows go in by the order of their keys: of two callers with the same keys one waits, never each for the other. Of two rows
+// with one key the first wins.
 const insertSql = `
-with a as (
+with asked as (
+  select * from unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::int[], $8::bigint[], $9::text[], $10::boolean[],
+    $11::text[], $12::text[], $13::bigint[], $14::text[]
+  ) with ordinality
+    as t (id, agent, model, key, tenant, max_steps, max_turns, deadline_ms, on_limit, input_is_text, input_hash, tags, delay_ms, task, n)
+), a as (
   -- Of the versions that a live worker serves the newest; of none served, the newest.
-  select listing from pawl.agents g where name = $2
-  order by exists (
+  select distinct on (name) name, listing from pawl.agents g where name in (select agent from asked)
+  order by name, exists (
     select 1 from pawl.workers w where w.state = 'live' and g.name || '@' || g.version = any(w.serves)
-  ) desc, registered_at desc, version limit 1
+  ) desc, registered_at desc, version
 ), r as (
   insert into pawl.runs (
     id, agent, model, language, llm_name, llm_timeout_ms, llm_attempts, status, deadline_at, max_steps, max_turns, deadline_ms, on_limit,
     next_seq, open_steps, suspended_steps, steps_used, last_event, input_is_text, input_hash, key, tenant, tags)
-  select $1, $2, $3, coalesce(listing->>'language', 'en'), coalesce($3, listing->>'model'), (listing->>'llmTimeoutMs')::int, (listing->>'llmAttempts')::int, 'pending',
-    now() + coalesce($8::bigint, (listing#>>'{limits,deadlineMs}')::bigint) * interval '1 millisecond',
-    coalesce($6::int, (listing#>>'{limits,maxSteps}')::int), coalesce($7::int, (listing#>>'{limits,maxTurns}')::int),
-    coalesce($8::bigint, (listing#>>'{limits,deadlineMs}')::bigint), coalesce($9, listing#>>'{limits,onLimit}'),
-    2, 1, 0, 1, 1, $10, $11, $4, $5, $12::jsonb
-  from a
+  select q.id, q.agent, q.model, coalesce(listing->>'language', 'en'), coalesce(q.model, listing->>'model'),
+    (listing->>'llmTimeoutMs')::int, (listing->>'llmAttempts')::int, 'pending',
+    now() + coalesce(q.deadline_ms, (listing#>>'{limits,deadlineMs}')::bigint) * interval '1 millisecond',
+    coalesce(q.max_steps, (listing#>>'{limits,maxSteps}')::int), coalesce(q.max_turns, (listing#>>'{limits,maxTurns}')::int),
+    coalesce(q.deadline_ms, (listing#>>'{limits,deadlineMs}')::bigint), coalesce(q.on_limit, listing#>>'{limits,onLimit}'),
+    2, 1, 0, 1, 1, q.input_is_text, q.input_hash, q.key, q.tenant, q.tags::jsonb
+  from asked q join a on a.name = q.agent
+  order by q.tenant, q.agent, q.key, q.n
   on conflict (tenant, agent, key) where key is not null do nothing
   returning id, llm_name, llm_timeout_ms, llm_attempts
 ), s as (
   insert into pawl.steps (
     run_id, seq, kind, name, queue, status, due_at, dispatch, attempt, failures, crashes, claims, suspect, unknown, deferrals,
     max_attempts, timeout_ms, sequential, queued_at)
-  select id, 1, 'llm', llm_name, 'llm', 'pending', now() + $13::bigint * interval '1 millisecond', 1, 0, 0, 0, 0, false, false, 0,
+  select id, 1, 'llm', llm_name, 'llm', 'pending', now() + delay_ms * interval '1 millisecond', 1, 0, 0, 0, 0, false, false, 0,
     llm_attempts, llm_timeout_ms, false, now()
-  from r
+  from r join asked using (id)
 ), m as (
   insert into pawl.messages (run_id, seq, pos, body)
-  select id, 0, 0, $14 from r
+  select id, 0, 0, task from r join asked using (id)
 ), e as (
   insert into pawl.events (run_id, id, type, at) select id, 1, 'run.created', now() from r
 )
-select (select count(*)::int from a) as known, (select id from r) as id`;
+select array(select id from r) as ids, array(select name from a) as known`;
 
-/** Null when the run's key is taken. */
-export async function insertRun(
+/** Ids of the runs that were made, and the names that are agents. What is in neither has a key that was taken. */
+export async function insertRuns(
   pool: pg.Pool,
-  run: NewRun,
-  input: { task: string; isText: boolean; inputHash: string },
-): Promise<{ id: string; created: boolean; dispatches: Dispatch[] } | null> {
-  const { rows } = await pool.query<{ known: number; id: string | null }>({
-    name: 'pawl-insert-run',
+  runs: readonly TaskedRun[],
+): Promise<{ made: ReadonlySet<string>; agents: ReadonlySet<string> }> {
+  const column = <T>(read: (run: TaskedRun) => T): T[] => runs.map(read);
+  const { rows } = await pool.query<{ ids: string[]; known: string[] }>({
+    name: 'pawl-insert-runs',
     text: insertSql,
     values: [
-      run.id,
-      run.agent,
-      run.model,
-      run.key,
-      run.tenant ?? '',
-      run.limits.maxSteps ?? null,
-      run.limits.maxTurns ?? null,
-      run.limits.deadlineMs ?? null,
-      run.limits.onLimit ?? null,
-      input.isText,
-      input.inputHash,
-      JSON.stringify(run.tags),
-      run.delayMs,
-      JSON.stringify({ role: 'user', content: input.task }),
+      column((run) => run.id),
+      column((run) => run.agent),
+      column((run) => run.model),
+      column((run) => run.key),
+      column((run) => run.tenant ?? ''),
+      column((run) => run.limits.maxSteps ?? null),
+      column((run) => run.limits.maxTurns ?? null),
+      column((run) => run.limits.deadlineMs ?? null),
+      column((run) => run.limits.onLimit ?? null),
+      column((run) => typeof run.input === 'string'),
+      column((run) => run.inputHash),
+      column((run) => JSON.stringify(run.tags)),
+      column((run) => run.delayMs),
+      column((run) => JSON.stringify({ role: 'user', content: run.task })),
     ],
   });
-  const answer = rows[0];
-  if (answer === undefined || answer.known === 0) {
-    throw new PawlError(
-      'unknown_agent',
-      `no worker has registered an agent named ${JSON.stringify(run.agent)}; start a worker whose config defines it`,
-    );
-  }
-  if (answer.id === null) return null;
-  const dispatches = run.delayMs > 0 ? [] : [{ queue: 'llm', runId: answer.id, seq: 1, dispatch: 1 }];
-  return { id: answer.id, created: true, dispatches };
+  return { made: new Set(rows[0]?.ids), agents: new Set(rows[0]?.known) };
 }

@@ -2,16 +2,14 @@
  * The Store on Postgres. `change` is the one way rows move besides the claim: it locks the run row, lets a rule of core
  * work on a draft, and writes what the rule changed. Locks are taken in one order everywhere: the run, then its steps.
  */
-import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import { Draft, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
 import type { Usage } from '../core/run.js';
 import type { AttemptRecord } from '../core/step.js';
-import type { NewRun } from '../core/view.js';
 import type { KnownState, StepScope, Store } from '../ports.js';
 import { claimStep } from './claim.js';
-import { insertRun } from './insert-run.js';
+import { createRuns } from './create-runs.js';
 import { asPawlError, classifyFault, inTransaction } from './pool.js';
 import { type AttemptRow, type RunRow, readAttempt, readRun, readStep, type StepRow } from './rows.js';
 import { attempts, runs, steps } from './schema.js';
@@ -26,7 +24,7 @@ export function createStore(pool: pg.Pool): Store {
         const changed = known === null ? null : await changeKnown(pool, known, rule);
         return changed ?? changeRun(pool, runId, scope, rule, receipt);
       }),
-    createRun: (run) => answering(() => createRun(pool, run)),
+    createRuns: (runs) => answering(() => createRuns(pool, runs)),
     noteLate: (token, note, usage = null) =>
       answering(async () => {
         await pool.query(
@@ -162,26 +160,4 @@ async function loadReceipt(client: pg.PoolClient, token: string | null): Promise
     values: [token],
   });
   return rows[0] === undefined ? null : readAttempt(rows[0]);
-}
-
-async function createRun(pool: pg.Pool, run: NewRun) {
-  const isText = typeof run.input === 'string';
-  const task = isText ? (run.input as string) : JSON.stringify(run.input);
-  const inputHash = createHash('sha256').update(task).digest('base64url');
-  const inserted = await insertRun(pool, run, { task, isText, inputHash });
-  if (inserted !== null) return inserted;
-  const { rows } = await pool.query<{ id: string; input_hash: string }>(
-    'select id, input_hash from pawl.runs where tenant = $1 and agent = $2 and key = $3',
-    [run.tenant ?? '', run.agent, run.key],
-  );
-  const existing = rows[0];
-  if (existing === undefined)
-    throw new PawlError('unknown_agent', `no worker has registered an agent named ${JSON.stringify(run.agent)}`);
-  if (existing.input_hash !== inputHash) {
-    throw new PawlError(
-      'key_conflict',
-      `the key ${JSON.stringify(run.key)} belongs to run ${existing.id}, which has another input`,
-    );
-  }
-  return { id: existing.id, created: false, dispatches: [] };
 }

@@ -6,7 +6,7 @@ import { PawlError } from '../core/errors.js';
 import type { StepState } from '../core/step.js';
 import { canonicalJson } from '../core/storable.js';
 import type { AgentListing, NewRun } from '../core/view.js';
-import type { Store } from '../ports.js';
+import type { Acceptance, Store } from '../ports.js';
 import type { FakeClock } from './fake-clock.js';
 import { acceptRun, changeRun, claimStep, type RunRows } from './memory-runs.js';
 
@@ -51,9 +51,9 @@ export function createMemoryStore(tables: Tables): Store {
       if (rows === undefined) return null;
       return changeRun(rows, scope, rule, { now: tables.clock.now(), receipt: options?.receipt });
     },
-    async createRun(run) {
+    async createRuns(runs) {
       requireReachable(tables);
-      return createRun(tables, run);
+      return runs.map((run) => createRun(tables, run));
     },
     async noteLate(token, note, usage) {
       requireReachable(tables);
@@ -83,10 +83,11 @@ function isUnsettled(step: StepState): boolean {
   return step.effect === 'once' && (step.unknown || hasFailed);
 }
 
-function createRun(tables: Tables, asked: NewRun): Awaited<ReturnType<Store['createRun']>> {
+function createRun(tables: Tables, asked: NewRun): Acceptance {
   const listing = findAgent(tables, asked.agent);
   if (listing === undefined) {
-    throw new PawlError('unknown_agent', `no worker has registered an agent named ${JSON.stringify(asked.agent)}`);
+    const message = `no worker has registered an agent named ${JSON.stringify(asked.agent)}`;
+    return { refused: new PawlError('unknown_agent', message) };
   }
   const existing = asked.key === null ? undefined : findByKey(tables, asked);
   if (existing !== undefined) {
@@ -94,7 +95,7 @@ function createRun(tables: Tables, asked: NewRun): Awaited<ReturnType<Store['cre
       return { id: existing.run.id, created: false, dispatches: [] };
     }
     const owner = `run ${existing.run.id}, which has another input`;
-    throw new PawlError('key_conflict', `the key ${JSON.stringify(asked.key)} belongs to ${owner}`);
+    return { refused: new PawlError('key_conflict', `the key ${JSON.stringify(asked.key)} belongs to ${owner}`) };
   }
   tables.runs.set(asked.id, acceptRun(asked, listing, tables.clock.now()));
   const dispatches = asked.delayMs > 0 ? [] : [{ queue: 'llm', runId: asked.id, seq: 1, dispatch: 1 }];

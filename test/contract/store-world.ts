@@ -11,7 +11,17 @@ import { type Recorded, recordOutcome } from '../../src/core/record.js';
 import type { RunState } from '../../src/core/run.js';
 import type { AttemptRecord, StepState } from '../../src/core/step.js';
 import type { AgentListing, NewRun } from '../../src/core/view.js';
-import type { ClaimAnswer, ClaimRequest, Dispatch, Heart, StepScope, Store, Watch, Workers } from '../../src/ports.js';
+import type {
+  Acceptance,
+  ClaimAnswer,
+  ClaimRequest,
+  Dispatch,
+  Heart,
+  StepScope,
+  Store,
+  Watch,
+  Workers,
+} from '../../src/ports.js';
 import { brokenInvariants } from '../support/invariants.js';
 import { listing } from '../support/scenario.js';
 
@@ -38,6 +48,14 @@ export interface StoreWorld {
 }
 
 let made = 0;
+
+/** A run of the agent `helper`, not yet accepted. */
+export function newRun(asked: Partial<NewRun> = {}): NewRun {
+  made += 1;
+  const id = `run_${process.pid}_${made}`;
+  const run = { id, agent: 'helper', input: 'the task', key: null, tenant: null, tags: {}, model: null };
+  return { ...run, delayMs: 0, limits: {}, ...asked };
+}
 
 /** A database as one worker sees it. */
 export class Bench {
@@ -69,12 +87,21 @@ export class Bench {
 
   /** Accepts a run of the agent `helper`. */
   async start(asked: Partial<NewRun> = {}): Promise<string> {
-    made += 1;
-    const id = `run_${process.pid}_${made}`;
-    const run = { id, agent: 'helper', input: 'the task', key: null, tenant: null, tags: {}, model: null };
-    const created = await this.store.createRun({ ...run, delayMs: 0, limits: {}, ...asked });
-    if (created.created) this.runIds.push(created.id);
-    return created.id;
+    return (await this.accept(newRun(asked))).id;
+  }
+
+  /** Accepts one run; throws what it is refused with. */
+  async accept(run: NewRun): Promise<Exclude<Acceptance, { refused: unknown }>> {
+    const [accepted] = await this.acceptAll([run]);
+    if (accepted === undefined) throw new Error('the store did not answer for the run');
+    if ('refused' in accepted) throw accepted.refused;
+    return accepted;
+  }
+
+  async acceptAll(runs: readonly NewRun[]): Promise<Acceptance[]> {
+    const accepted = await this.store.createRuns(runs);
+    for (const one of accepted) if ('id' in one && one.created) this.runIds.push(one.id);
+    return accepted;
   }
 
   async tryClaim(runId: string, seq: number, given: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> {

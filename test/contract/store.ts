@@ -23,7 +23,7 @@ import {
   usage,
   value,
 } from '../support/scenario.js';
-import { Bench, type StoreWorld } from './store-world.js';
+import { Bench, newRun, type StoreWorld } from './store-world.js';
 
 export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>): void {
   describe(`the store on ${name}`, () => {
@@ -471,9 +471,9 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       });
     });
 
-    describe('createRun', () => {
+    describe('createRuns', () => {
       it('accepts a run with its first step, and dispatches it', async () => {
-        const made = await bench.store.createRun({
+        const made = await bench.accept({
           id: `run_${randomUUID()}`,
           agent: 'helper',
           input: { customer: 7 },
@@ -484,7 +484,6 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
           delayMs: 0,
           limits: { maxSteps: 7, onLimit: 'fail' },
         });
-        bench.runIds.push(made.id);
         expect(made).toMatchObject({
           created: true,
           dispatches: [{ queue: 'llm', runId: made.id, seq: 1, dispatch: 1 }],
@@ -507,11 +506,10 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
 
       it('does not dispatch a run that starts later, be it in two months', async () => {
         const delayMs = 60 * 86_400_000;
-        const made = await bench.store.createRun({
+        const made = await bench.accept({
           ...{ id: `run_${randomUUID()}`, agent: 'helper', input: 'x', key: null, tenant: null, tags: {}, model: null },
           ...{ delayMs, limits: {} },
         });
-        bench.runIds.push(made.id);
         expect(made.dispatches).toEqual([]);
         const { run, steps } = await bench.rows(made.id);
         expect((steps[0]?.dueAt.getTime() ?? 0) - run.createdAt.getTime()).toBe(delayMs);
@@ -553,6 +551,44 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
         expect(await bench.start({ key, input: { a: 2 }, tenant: 'acme' })).not.toBe(id);
         await bench.change(id, cancelRun);
         expect(await bench.start({ key, input: { a: 1 } })).toBe(id);
+      });
+
+      it('accepts many in one call, and answers for each in the order given', async () => {
+        const key = randomUUID();
+        const held = await bench.start({ key, input: 'mine' });
+        const many = ['a', 'b', 'c', 'd', 'e', 'f'].map((input) => newRun({ input }));
+        const [, second, third, fourth, fifth, sixth] = many;
+        Object.assign(second ?? {}, { key, input: 'mine' });
+        Object.assign(third ?? {}, { key });
+        Object.assign(fourth ?? {}, { agent: 'nobody' });
+        Object.assign(fifth ?? {}, { key: `${key}-2`, delayMs: 60_000 });
+        Object.assign(sixth ?? {}, { key: `${key}-2` });
+        const answers = await bench.acceptAll(many);
+        expect(answers).toMatchObject([
+          { id: many[0]?.id, created: true, dispatches: [{ queue: 'llm', runId: many[0]?.id, seq: 1, dispatch: 1 }] },
+          { id: held, created: false, dispatches: [] },
+          { refused: { code: 'key_conflict', message: expect.stringContaining(held) } },
+          { refused: { code: 'unknown_agent' } },
+          { id: fifth?.id, created: true, dispatches: [] },
+          { refused: { code: 'key_conflict', message: expect.stringContaining(fifth?.id ?? '') } },
+        ]);
+        const { messages, steps, eventTypes } = await bench.rows(many[0]?.id ?? '');
+        expect(messages.map(({ message }) => message.content)).toEqual(['a']);
+        expect(steps).toHaveLength(1);
+        expect(eventTypes).toEqual(['run.created']);
+      });
+
+      it('accepts each of many once when two callers bring them at once, in opposite order', async () => {
+        const prefix = randomUUID();
+        const bring = () => Array.from({ length: 100 }, (_, n) => newRun({ input: `n ${n}`, key: `${prefix}-${n}` }));
+        const answers = await Promise.all([bench.acceptAll(bring()), bench.acceptAll(bring().reverse())]);
+        const ids = answers.flat().map((one) => ('id' in one ? one.id : null));
+        expect(new Set(ids).size).toBe(100);
+        expect(answers.flat().filter((one) => 'id' in one && one.created)).toHaveLength(100);
+      });
+
+      it('answers nothing for no runs', async () => {
+        expect(await bench.store.createRuns([])).toEqual([]);
       });
 
       it('accepts one run of many with the same key at once', async () => {

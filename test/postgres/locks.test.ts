@@ -28,10 +28,8 @@ afterAll(() => pool.end());
 beforeEach(async () => {
   runs += 1;
   runId = `run_${runs}`;
-  await createStore(pool).createRun({
-    ...{ id: runId, agent: 'helper', input: 'x', key: null, tenant: null, tags: {}, model: null },
-    ...{ delayMs: 0, limits: {} },
-  });
+  const run = { id: runId, agent: 'helper', input: 'x', key: null, tenant: null, tags: {}, model: null };
+  await createStore(pool).createRuns([{ ...run, delayMs: 0, limits: {} }]);
 });
 
 /** A transaction of another process that holds the run's lock. */

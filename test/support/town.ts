@@ -115,7 +115,8 @@ export class Town {
   async start(asked: Partial<NewRun> & { agent: string }): Promise<string> {
     const id = this.ids.runId();
     const run = { id, input: 'go', key: null, tenant: null, tags: {}, model: null, delayMs: 0, limits: {}, ...asked };
-    const { dispatches } = await this.world.store.createRun(run);
+    const accepted = await this.world.store.createRuns([run]);
+    const dispatches = accepted.flatMap((one) => ('refused' in one ? [] : one.dispatches));
     await this.queue.add(dispatches).catch(() => {});
     return id;
   }

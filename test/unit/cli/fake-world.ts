@@ -41,6 +41,7 @@ export function fakeRuns(given: Partial<Runs>): Runs {
   };
   const names = [
     'start',
+    'startMany',
     'get',
     'list',
     'steps',
