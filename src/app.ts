@@ -16,7 +16,7 @@ import { createRuns, type Runs } from './engine/runs.js';
 import { startWorker } from './engine/worker.js';
 import type { Clock, Ids, Llm, Log } from './ports.js';
 import { checkSchema } from './postgres/migrate.js';
-import { asPawlError, createPool } from './postgres/pool.js';
+import { asPawlError, createLane, createPool } from './postgres/pool.js';
 import { createReads } from './postgres/reads.js';
 import { createStore } from './postgres/store.js';
 import { createWatch } from './postgres/watch.js';
@@ -126,8 +126,12 @@ export async function startWorkerProcess(settings: WorkerSettings): Promise<Work
       throw error;
     },
   );
+  const lanes = {
+    claims: createLane(settings.databaseUrl, 'claims'),
+    records: createLane(settings.databaseUrl, 'records'),
+  };
   const parts = {
-    store: createStore(pool),
+    store: createStore(pool, lanes),
     watch: createWatch(pool),
     queue: queue.backend.queue,
     clock: systemClock,
@@ -169,7 +173,7 @@ export async function startWorkerProcess(settings: WorkerSettings): Promise<Work
       await worker?.stop(withinMs - Math.min(1_000, withinMs * 0.1));
       await within(left() / 3, maintaining);
       await within(left() / 2, queue.close());
-      await within(left(), pool.end());
+      await within(left(), Promise.all([pool, lanes.claims, lanes.records].map((each) => each.end())));
     },
   };
 }

@@ -193,6 +193,14 @@ export class Draft {
     }
   }
 
+  /** Takes a step over once more under a claim that was lost. */
+  claimAgain(step: StepState, { claim, startedAt }: StepState): void {
+    this.move(step, 'running');
+    step.claim = claim;
+    step.attempt += 1;
+    step.startedAt ??= startedAt;
+  }
+
   suspend(step: StepState, kind: WaitKind, detail: string | null): void {
     this.move(step, 'suspended');
     step.waitingFor = kind;

@@ -26,11 +26,14 @@ export interface RecordRequest {
   outcome: Outcome;
   /** Attempts the queue counted before this delivery; a death stores it. */
   attemptsMade: number;
+  /** The step as the claim returned it: the claim may have been lost with the server's memory. */
+  claimed?: StepState;
 }
 
 export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   const step = draft.step(request.seq);
   if (step === undefined) return { recorded: false };
+  if (isClaimLost(draft, step, request.claimed)) draft.claimAgain(step, request.claimed);
   if (step.claim?.token !== request.token) return answerFromReceipt(draft, step);
   if (step.status !== 'running') return answerFromStep(step);
   const { outcome } = request;
@@ -38,6 +41,15 @@ export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   if (step.usage !== null) draft.charge(step.usage);
   const decision = decide(draft.run, step, outcome, draft.now);
   return carryOut(draft, step, decision, request);
+}
+
+/**
+ * A claim that did not wait for the disk is gone after a crash of the server: its token is nowhere, and the step is as it was
+ * before. What the call produced is recorded all the same, or it would be bought twice.
+ */
+function isClaimLost(draft: Draft, step: StepState, claimed: StepState | undefined): claimed is StepState {
+  const isUntouched = step.status === 'pending' && step.dispatch === claimed?.dispatch && draft.receipt === null;
+  return isUntouched && step.effect !== 'once' && draft.run.startedAt !== null && draft.run.endingAs === null;
 }
 
 function answerFromReceipt(draft: Draft, step: StepState): Recorded {

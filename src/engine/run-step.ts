@@ -97,7 +97,7 @@ async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, c
   const { token } = call;
   const lettingGo = { value: { recorded: false } as Recorded, dispatches: [] };
   const changed = await post.whileReachable(async () => {
-    const request = { seq: step.seq, token, attemptsMade: delivery.attemptsMade };
+    const request = { seq: step.seq, token, attemptsMade: delivery.attemptsMade, claimed: step };
     const record = (what: Outcome) =>
       post.store.change(run.id, { seqs: [step.seq] }, (draft) => recordOutcome(draft, { ...request, outcome: what }), {
         receipt: token,

@@ -1,33 +1,46 @@
 /**
- * Claim and load: one guarded statement takes a step over, fenced by its token, and returns what the step needs. It locks
- * the run row first and tests it under the lock: behind a cancel that commits meanwhile it finds nothing. Only when it
- * took nothing is the reason looked up.
+ * Claim and load: one guarded statement takes steps over, each fenced by its token, and returns what they need. It locks the
+ * run rows first and tests them under the lock: behind a cancel that commits meanwhile it finds nothing. Claims that are
+ * made at the same time go in one statement, which waits for nobody (`skip locked`); what it did not take is asked for
+ * alone, and only then is the reason of a refusal looked up. What this process knows of a run is not loaded again.
  */
 import type pg from 'pg';
+import type { StoredMessage } from '../core/message.js';
+import type { RunState } from '../core/run.js';
+import type { StepState } from '../core/step.js';
 import type { ClaimAnswer, ClaimRequest, Refusal } from '../ports.js';
+import { gather } from './gather.js';
 import { type MessageRow, type RunRow, readMessage, readRun, readStep, type StepRow } from './rows.js';
+import type { RunCache } from './run-cache.js';
+
+/** Claims in one statement. */
+const mostAtOnce = 100;
 
 // The time it returns is rounded as the columns are, or it could lie before the claim's own.
 // A step may be claimed this much before it is due: a queue's clock and the database's never agree to the millisecond.
-const claimSql = `
-with r as (
+// A claim whose loss is harmless does not wait for the disk: its record finds the step pending, and claims it as well. The
+// claim of a `once` call is the intent and must be there before the call; that of a first step has begun the run.
+const claimSql = (locking: string) => `
+with asked as materialized (
+  select * from unnest($1::text[], $2::int[], $3::int[], $4::uuid[], $9::int[]) as a(run_id, seq, dispatch, token, known)
+), r as materialized (
   select * from pawl.runs
-  where id = $1 and ending_at is null and pause_at is null and finished_at is null
-  for no key update
-), served as (
-  select v.version from r, unnest($7::text[], $8::text[]) as v(agent, version)
+  where id = any($1) and ending_at is null and pause_at is null and finished_at is null
+  order by id for no key update ${locking}
+), served as materialized (
+  select r.id, v.version from r, unnest($7::text[], $8::text[]) as v(agent, version)
   where v.agent = r.agent and (r.agent_version is null or r.agent_version = v.version)
 ), s as (
   update pawl.steps s set
-    status = 'running', claim_token = $4, worker_id = $5, claimed_at = clock_timestamp(),
+    status = 'running', claim_token = a.token, worker_id = $5, claimed_at = clock_timestamp(),
     claim_deadline = clock_timestamp() + s.timeout_ms * interval '1 millisecond',
     attempt = s.attempt + case when s.unknown or s.status = 'running' then 0 else 1 end,
     started_at = coalesce(s.started_at, clock_timestamp())
-  from r, served
-  where s.run_id = r.id and s.seq = $2 and s.dispatch = $3
+  from asked a join served on served.id = a.run_id
+  where s.run_id = a.run_id and s.seq = a.seq and s.dispatch = a.dispatch
     and (
       (s.status = 'pending' and s.due_at <= clock_timestamp() + interval '50 milliseconds' and ($6 or not s.suspect))
-      or (s.status = 'running' and s.claim_token = $4)
+      or (s.status = 'running' and s.claim_token = a.token)
     )
     and exists (select 1 from pawl.workers w where w.id = $5 and w.state = 'live')
   returning s.*
@@ -36,59 +49,172 @@ with r as (
     status = 'running', started_at = coalesce(runs.started_at, clock_timestamp()),
     agent_version = coalesce(runs.agent_version, served.version),
     last_event = runs.last_event + case when runs.started_at is null then 1 else 0 end
-  from s, served where runs.id = s.run_id and (runs.started_at is null or runs.agent_version is null)
-  returning runs.id, runs.started_at, runs.agent_version, runs.last_event, (select started_at from r) as was_started_at
+  from s, served
+  where runs.id = s.run_id and served.id = s.run_id and (runs.started_at is null or runs.agent_version is null)
+  returning runs.id, runs.started_at, runs.agent_version, runs.last_event,
+    (select r.started_at from r where r.id = runs.id) as was_started_at
 ), told as (
   insert into pawl.events (run_id, id, type, at) select id, last_event, 'run.started', started_at from started
   where was_started_at is null
 )
 select
-  row_to_json(r)::text as run, row_to_json(s)::text as step,
-  coalesce(started.agent_version, r.agent_version) as agent_version,
-  coalesce(started.started_at, r.started_at) as started_at,
-  coalesce(started.last_event, r.last_event) as last_event,
-  clock_timestamp()::timestamptz(3) as now,
-  (select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
-   from pawl.messages m
-   where s.kind = 'llm' and m.run_id = r.id and (m.seq = 0 or m.seq >= r.window_from)) as messages
-from s cross join r left join started on true`;
+  s.claim_token as token, s.attempt,
+  (extract(epoch from s.claimed_at) * 1000)::float8 as "claimedAt",
+  (extract(epoch from s.claim_deadline) * 1000)::float8 as "deadlineAt",
+  (extract(epoch from clock_timestamp()::timestamptz(3)) * 1000)::float8 as now,
+  case when a.known is distinct from r.writes then json_build_object(
+    'run', row_to_json(r), 'step', row_to_json(s),
+    'started', json_build_object(
+      'agent_version', coalesce(started.agent_version, r.agent_version),
+      'started_at', coalesce(started.started_at, r.started_at),
+      'last_event', coalesce(started.last_event, r.last_event)),
+    'messages', (
+      select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
+      from pawl.messages m
+      where s.kind = 'llm' and m.run_id = r.id and (m.seq = 0 or m.seq >= r.window_from))) end as loaded,
+  (select case when not exists (select 1 from started) and not exists (select 1 from s where s.effect = 'once')
+    then set_config('synchronous_commit', 'off', true) end) as lasting
+from s join asked a on a.token = s.claim_token join r on r.id = s.run_id left join started on started.id = s.run_id`;
 
 interface ClaimRow {
-  run: string;
-  step: string;
-  agent_version: string | null;
-  started_at: Date;
-  last_event: number;
-  now: Date;
-  messages: MessageRow[] | null;
+  token: string;
+  attempt: number;
+  claimedAt: number;
+  deadlineAt: number;
+  now: number;
+  /** Null: the process knows the run as it still is. */
+  loaded: {
+    run: RunRow;
+    step: StepRow;
+    started: Pick<RunRow, 'agent_version' | 'started_at' | 'last_event'>;
+    messages: MessageRow[] | null;
+  } | null;
 }
 
-export async function claimStep(pool: pg.Pool, request: ClaimRequest): Promise<ClaimAnswer> {
+interface Asked {
+  request: ClaimRequest;
+  answer(taken: ClaimAnswer | null): void;
+  fail(error: unknown): void;
+}
+
+/** `lane`: where batches go, one at a time; `pool`: for what has to wait, or be explained. */
+export function createClaims({ pool, lane, cache }: { pool: pg.Pool; lane: pg.Pool; cache: RunCache }) {
+  const batches = gather<Asked>({
+    take: takeAlike,
+    async send(batch) {
+      const taken = await claimSteps(
+        lane,
+        cache,
+        batch.map(({ request }) => request),
+        'skip locked',
+      );
+      for (const { request, answer } of batch) answer(taken.get(request.token) ?? null);
+    },
+    fail: ({ fail }, error) => fail(error),
+  });
+
+  return async function claim(request: ClaimRequest): Promise<ClaimAnswer> {
+    const taken = request.takesSuspect
+      ? null
+      : await new Promise<ClaimAnswer | null>((answer, fail) => batches.add({ request, answer, fail }));
+    return taken ?? claimAlone(pool, cache, request);
+  };
+}
+
+/** Claims under one registration, which serves the same; there are others only for a moment. */
+function takeAlike(queue: Asked[]): Asked[] {
+  const first = queue[0]?.request;
+  let count = 0;
+  for (const { request } of queue) {
+    if (request.workerId !== first?.workerId || request.serves !== first.serves || count === mostAtOnce) break;
+    count += 1;
+  }
+  return queue.splice(0, count);
+}
+
+async function claimAlone(pool: pg.Pool, cache: RunCache, request: ClaimRequest): Promise<ClaimAnswer> {
+  const taken = (await claimSteps(pool, cache, [request], '')).get(request.token);
+  return taken ?? { claimed: false, refusal: await explainRefusal(pool, request) };
+}
+
+/** The claims that were taken, by token. */
+async function claimSteps(
+  pool: pg.Pool,
+  cache: RunCache,
+  requests: readonly ClaimRequest[],
+  locking: 'skip locked' | '',
+): Promise<Map<string, ClaimAnswer>> {
+  const [first] = requests;
+  if (first === undefined) return new Map();
+  const known = requests.map((request) => knownFor(cache, request));
   const { rows } = await pool.query<ClaimRow>({
-    name: 'pawl-claim',
-    text: claimSql,
+    name: locking === '' ? 'pawl-claim' : 'pawl-claims',
+    text: claimSql(locking),
     values: [
-      request.runId,
-      request.seq,
-      request.dispatch,
-      request.token,
-      request.workerId,
-      request.takesSuspect,
-      [...request.serves.keys()],
-      [...request.serves.values()],
+      requests.map(({ runId }) => runId),
+      requests.map(({ seq }) => seq),
+      requests.map(({ dispatch }) => dispatch),
+      requests.map(({ token }) => token),
+      first.workerId,
+      first.takesSuspect,
+      [...first.serves.keys()],
+      [...first.serves.values()],
+      known.map((state) => state?.run.writes ?? -1),
     ],
   });
-  const row = rows[0];
-  if (row === undefined) return { claimed: false, refusal: await explainRefusal(pool, request) };
-  const run = readRun({
-    ...(JSON.parse(row.run) as RunRow),
-    status: 'running',
-    agent_version: row.agent_version,
-    started_at: row.started_at,
-    last_event: row.last_event,
+  const byToken = new Map(rows.map((row) => [row.token, row]));
+  const taken = new Map<string, ClaimAnswer>();
+  requests.forEach((request, index) => {
+    const row = byToken.get(request.token);
+    if (row === undefined) return;
+    const claim = row.loaded === null ? recall(request, row, known[index] ?? null) : read(row, row.loaded);
+    if (row.loaded !== null) cache.loaded(claim.run, claim.step.kind === 'llm' ? claim.messages : null);
+    cache.claimed(request.runId, claim.step);
+    taken.set(request.token, claim);
   });
-  const step = readStep(JSON.parse(row.step) as StepRow);
-  return { claimed: true, run, step, messages: (row.messages ?? []).map(readMessage), now: row.now };
+  return taken;
+}
+
+type Claimed = Extract<ClaimAnswer, { claimed: true }>;
+
+interface Known {
+  run: RunState;
+  step: StepState;
+  messages: StoredMessage[];
+}
+
+/** All that the claim needs of a run, as it was when the process last recorded or claimed a step of it; null: not known. */
+function knownFor(cache: RunCache, { runId, seq }: ClaimRequest): Known | null {
+  const known = cache.get(runId);
+  const step = known?.steps.get(seq);
+  if (known === undefined || step === undefined) return null;
+  if (step.kind === 'tool') return { run: known.run, step, messages: [] };
+  return known.messages === null ? null : { run: known.run, step, messages: [...known.messages] };
+}
+
+function read(row: ClaimRow, loaded: NonNullable<ClaimRow['loaded']>): Claimed {
+  return {
+    claimed: true,
+    run: readRun({ ...loaded.run, status: 'running', ...loaded.started }),
+    step: readStep(loaded.step),
+    messages: (loaded.messages ?? []).map(readMessage),
+    now: new Date(row.now),
+  };
+}
+
+/** What is known, with what the claim changed. */
+function recall({ dispatch, token, workerId }: ClaimRequest, row: ClaimRow, known: Known | null): Claimed {
+  if (known === null) throw new Error('a claim returned nothing of a run that this process does not know');
+  const startedAt = new Date(row.claimedAt);
+  const step: StepState = {
+    ...known.step,
+    status: 'running',
+    dispatch,
+    claim: { token, workerId, startedAt, deadlineAt: new Date(row.deadlineAt) },
+    attempt: row.attempt,
+    startedAt: known.step.startedAt ?? startedAt,
+  };
+  return { claimed: true, run: known.run, step, messages: known.messages, now: new Date(row.now) };
 }
 
 interface RefusalRow {

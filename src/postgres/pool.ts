@@ -41,6 +41,21 @@ export function createPool(options: PoolOptions): pg.Pool {
   return pool;
 }
 
+/**
+ * One connection for one hot statement. Its plans are by the primary keys whatever the tables' statistics say: a plan made
+ * while the tables were empty would be kept when they are not.
+ */
+export function createLane(url: string, name: string): pg.Pool {
+  const settings = {
+    enable_seqscan: 'off',
+    enable_hashjoin: 'off',
+    enable_mergejoin: 'off',
+    plan_cache_mode: 'force_generic_plan',
+    jit: 'off',
+  };
+  return createPool({ url, max: 1, applicationName: `pawl ${name}`, settings });
+}
+
 export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let broken: unknown;

@@ -7,21 +7,27 @@ import { Draft, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
 import type { Usage } from '../core/run.js';
 import type { AttemptRecord } from '../core/step.js';
-import type { KnownState, StepScope, Store } from '../ports.js';
-import { claimStep } from './claim.js';
+import type { StepScope, Store } from '../ports.js';
+import { createClaims } from './claim.js';
 import { createRuns } from './create-runs.js';
 import { asPawlError, classifyFault, inTransaction } from './pool.js';
+import { createRecords } from './record.js';
 import { type AttemptRow, type RunRow, readAttempt, readRun, readStep, type StepRow } from './rows.js';
+import { RunCache } from './run-cache.js';
 import { attempts, runs, steps } from './schema.js';
 import { columnsOf, writeChanges } from './write.js';
 
-export function createStore(pool: pg.Pool): Store {
+/** `lanes`: connections of their own for the two hot statements, each of which goes out one at a time. */
+export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg.Pool } | null = null): Store {
+  const cache = new RunCache();
+  const claim = createClaims({ pool, lane: lanes?.claims ?? pool, cache });
+  const writeRecord = createRecords({ lane: lanes?.records ?? pool, cache });
   return {
-    claim: (request) => answering(() => claimStep(pool, request)),
+    claim: (request) => answering(() => claim(request)),
     change: (runId, scope, rule, options) =>
       answering(async () => {
         const { known = null, receipt = null } = options ?? {};
-        const changed = known === null ? null : await changeKnown(pool, known, rule);
+        const changed = known === null ? null : await writeRecord({ known, rule });
         return changed ?? changeRun(pool, runId, scope, rule, receipt);
       }),
     createRuns: (runs) => answering(() => createRuns(pool, runs)),
@@ -66,24 +72,6 @@ async function answering<T>(work: () => Promise<T>): Promise<T> {
       throw asPawlError(error);
     }
   }
-}
-
-/**
- * The change in one statement, without a lock held while the rule works: made from the state that the claim returned, and
- * written if no rule has written to the run since. Null when one has, or when the rule needs to see more.
- */
-async function changeKnown<T>(pool: pg.Pool, known: KnownState, rule: (draft: Draft) => T) {
-  const draft = new Draft({ run: known.run, steps: [known.step], now: known.now });
-  let value: T;
-  try {
-    value = settled(draft, rule);
-  } catch (error) {
-    if (error instanceof NeedsOpenSteps) return null;
-    throw error;
-  }
-  const changes = draft.changes();
-  const written = await pool.query(writeChanges(changes, draft.now));
-  return written.rowCount === 1 ? { value, dispatches: changes.dispatches } : null;
 }
 
 async function changeRun<T>(

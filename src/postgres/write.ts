@@ -21,13 +21,14 @@ const fixedOfStep = words(
 const runColumns = columnsOf(runs).filter((column) => !fixedOfRun.includes(column));
 const stepColumns = columnsOf(steps);
 const movedColumns = stepColumns.filter((column) => !fixedOfStep.includes(column));
-const attemptColumns = columnsOf(attempts).filter((column) => column !== 'late_note');
+export const attemptColumns = columnsOf(attempts).filter((column) => column !== 'late_note');
 
 function words(text: string): string[] {
   return text.split(' ');
 }
 
-const list = (columns: readonly string[], prefix = '') => columns.map((column) => `${prefix}${column}`).join(', ');
+export const list = (columns: readonly string[], prefix = '') =>
+  columns.map((column) => `${prefix}${column}`).join(', ');
 
 /**
  * The guard locks the run and finds that no rule has written since the state the draft was made of: then that state is
@@ -62,22 +63,25 @@ select $2, id, type, seq, at, data from guard, json_populate_recordset(null::paw
 )
 select guarded from guard`;
 
+/** Rows of a change that hold JSON as text. */
+export function textsOf(changes: Changes, now: Date) {
+  return {
+    outputs: changes.outputs,
+    messages: changes.messages.map(({ seq, pos, tokens, message }) => ({
+      ...{ seq, pos, tokens },
+      body: JSON.stringify(message),
+    })),
+    events: changes.events.map(({ id, type, seq, data }) => ({
+      ...{ id, type, seq, at: now },
+      data: Object.keys(data).length === 0 ? null : JSON.stringify(data),
+    })),
+  };
+}
+
 /** The prepared statement that writes the changes; `now` dates its events. */
 export function writeChanges(changes: Changes, now: Date) {
   const runId = changes.run.id;
-  const messages = changes.messages.map(({ seq, pos, tokens, message }) => ({
-    seq,
-    pos,
-    tokens,
-    body: JSON.stringify(message),
-  }));
-  const events = changes.events.map(({ id, type, seq, data }) => ({
-    id,
-    type,
-    seq,
-    at: now,
-    data: Object.keys(data).length === 0 ? null : JSON.stringify(data),
-  }));
+  const { messages, outputs, events } = textsOf(changes, now);
   return {
     name: 'pawl-write',
     text: writeSql,
@@ -88,7 +92,7 @@ export function writeChanges(changes: Changes, now: Date) {
       JSON.stringify(changes.changed.map((step) => writeStep(runId, step))),
       JSON.stringify(messages),
       JSON.stringify(changes.attempts.map((attempt) => writeAttempt(runId, attempt))),
-      JSON.stringify(changes.outputs),
+      JSON.stringify(outputs),
       JSON.stringify(events),
       changes.run.writes,
     ],

@@ -1,6 +1,7 @@
 /** What a delivery may claim, what becomes of the refused ones, and how a dead step answers Retry in a dashboard. */
 import { describe, expect, it } from 'vitest';
 import { cancelRun, pauseRun, resumeRun } from '../../src/core/commands.js';
+import { recordOutcome } from '../../src/core/record.js';
 import { answerDeadDelivery, deferStep, putOffSuspect, wakeServed } from '../../src/core/recover.js';
 import { afterAsking, call, llmFails, Scenario, says, value } from '../support/scenario.js';
 
@@ -178,5 +179,39 @@ describe('a delivery for a dead step', () => {
   it('that is not dead any more says so', () => {
     const scenario = new Scenario();
     expect(deliver(scenario, 3)).toEqual({ redriven: false, note: 'no longer dead' });
+  });
+});
+
+describe('a claim that was lost with the memory of the server', () => {
+  function afterTheLoss() {
+    const scenario = new Scenario();
+    const before = scenario.step(1);
+    scenario.claim(1);
+    const claimed = scenario.step(1);
+    scenario.rows.steps.set(1, before);
+    const record = () =>
+      scenario.change(
+        (draft) => recordOutcome(draft, { seq: 1, token: 'token-1', outcome: says('done'), attemptsMade: 0, claimed }),
+        { seqs: [1] },
+        'token-1',
+      );
+    return { scenario, record };
+  }
+
+  it('is made again by its record', () => {
+    const { scenario, record } = afterTheLoss();
+    expect(record()).toEqual({ recorded: true, ended: 'completed' });
+    expect(scenario.step(1)).toMatchObject({ status: 'completed', attempt: 1, claim: { token: 'token-1' } });
+  });
+
+  it.each([
+    ['another worker has claimed the step', (scenario: Scenario) => scenario.claim(1)],
+    ['the step was dispatched anew', (scenario: Scenario) => scenario.lose(1, 'dropped')],
+    ['the run was paused', (scenario: Scenario) => scenario.change(pauseRun)],
+    ['the run was cancelled', (scenario: Scenario) => scenario.change(cancelRun)],
+  ])('stays lost where %s', (_, meanwhile) => {
+    const { scenario, record } = afterTheLoss();
+    meanwhile(scenario);
+    expect(record()).toEqual({ recorded: false });
   });
 });

@@ -120,7 +120,7 @@ export const sabotages: Sabotage[] = [
   {
     name: 'dispatch ignored',
     breaks: 'a job of any dispatch may claim its step',
-    edits: [{ file: 'src/postgres/claim.ts', find: 'and s.dispatch = $3', put: 'and $3::int >= 0' }],
+    edits: [{ file: 'src/postgres/claim.ts', find: 'and s.dispatch = a.dispatch', put: '' }],
     caughtBy: ['section 2'],
     campaign: { only: ['jobs_added', 'jobs_paused', 'kill', 'zombie'], layout: 'aaa' },
   },
@@ -151,6 +151,12 @@ export const sabotages: Sabotage[] = [
         file: 'src/postgres/store.ts',
         find: 'from pawl.runs where id = $1 for no key update',
         put: 'from pawl.runs where id = $1',
+      },
+      { file: 'src/postgres/record.ts', find: ' and r.writes = n.writes - 1', put: '' },
+      {
+        file: 'src/postgres/record.ts',
+        find: 'at timestamptz, data text)\n  where run_id in (select id from guard)',
+        put: 'at timestamptz, data text)\n  where run_id in (select id from guard) on conflict (run_id, id) do nothing',
       },
       {
         file: 'src/postgres/write.ts',
@@ -185,7 +191,7 @@ export const sabotages: Sabotage[] = [
     edits: [
       {
         file: 'src/postgres/claim.ts',
-        find: "      or (s.status = 'running' and s.claim_token = $4)\n",
+        find: "      or (s.status = 'running' and s.claim_token = a.token)\n",
         put: '',
       },
     ],

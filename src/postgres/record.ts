@@ -1,0 +1,297 @@
+/**
+ * Records: what a worker's rules make of the state that a claim returned, written without a lock held while the rule works.
+ * Records of different runs that are made at the same time go in one statement, one row a run, each fenced by itself: the
+ * run's counter of writes must stand where the state was read, and the step must be the claim's. The statement waits for
+ * nobody (`skip locked`). What it did not write is for the caller to make again under the run's lock (store.ts).
+ */
+import type pg from 'pg';
+import { type Changes, Draft, NeedsOpenSteps } from '../core/draft.js';
+import type { StepState } from '../core/step.js';
+import type { Dispatch, KnownState } from '../ports.js';
+import { gather } from './gather.js';
+import { writeAttempt, writeRun, writeStep } from './rows.js';
+import type { RunCache } from './run-cache.js';
+import { attemptColumns, list, textsOf } from './write.js';
+
+/** Records in one statement, and characters of its parameters after which no more are added. */
+const mostAtOnce = 100;
+const mostChars = 1_000_000;
+
+/** What such a record may change of the run row. What else a rule changes is written under the lock. */
+const runColumns = {
+  status: 'text',
+  reason: 'text',
+  finishing_as: 'text',
+  rev: 'int',
+  writes: 'int',
+  next_seq: 'int',
+  open_steps: 'int',
+  suspended_steps: 'int',
+  steps_used: 'int',
+  turns_used: 'int',
+  input_tokens: 'bigint',
+  cached_input_tokens: 'bigint',
+  output_tokens: 'bigint',
+  cost_usd: 'double precision',
+  usage_estimated: 'boolean',
+  objections: 'int',
+  window_from: 'int',
+  last_event: 'int',
+  output: 'text',
+  output_is_json: 'boolean',
+  error_code: 'text',
+  error_message: 'text',
+  finished_at: 'timestamptz',
+};
+
+/** The claimed step, its claim included: where the claim was lost with the server's memory, the record is also the claim. */
+const stepColumns = {
+  status: 'text',
+  due_at: 'timestamptz',
+  dispatch: 'int',
+  claim_token: 'uuid',
+  worker_id: 'text',
+  claimed_at: 'timestamptz',
+  claim_deadline: 'timestamptz',
+  attempt: 'int',
+  failures: 'int',
+  crashes: 'int',
+  claims: 'int',
+  suspect: 'boolean',
+  unknown: 'boolean',
+  deferrals: 'int',
+  waiting_for: 'text',
+  wait_detail: 'text',
+  output: 'text',
+  error_code: 'text',
+  error_message: 'text',
+  input_tokens: 'int',
+  cached_input_tokens: 'int',
+  output_tokens: 'int',
+  cost_usd: 'double precision',
+  usage_estimated: 'boolean',
+  shown_attempts: 'int',
+  started_at: 'timestamptz',
+  finished_at: 'timestamptz',
+};
+
+/** A planned step that nothing has happened to yet: its counts begin at 0. */
+const plannedColumns = {
+  run_id: 'text',
+  seq: 'int',
+  kind: 'text',
+  name: 'text',
+  queue: 'text',
+  status: 'text',
+  due_at: 'timestamptz',
+  dispatch: 'int',
+  max_attempts: 'int',
+  timeout_ms: 'int',
+  waiting_for: 'text',
+  wait_detail: 'text',
+  turn_seq: 'int',
+  position: 'int',
+  call_id: 'text',
+  effect: 'text',
+  sequential: 'boolean',
+  call_hash: 'text',
+  idempotency_key: 'text',
+  input: 'text',
+  output: 'text',
+  error_code: 'text',
+  error_message: 'text',
+  queued_at: 'timestamptz',
+  finished_at: 'timestamptz',
+};
+
+const typed = (columns: Record<string, string>) =>
+  Object.entries(columns)
+    .map(([name, type]) => `${name} ${type}`)
+    .join(', ');
+const namesOf = (columns: Record<string, string>) => Object.keys(columns);
+
+const recordSql = `
+with n as materialized (
+  select * from json_to_recordset($1::json) as n(
+    id text, step_seq int, token uuid, claimed_dispatch int, ${typed(runColumns)})
+), guard as materialized (
+  select r.id from n join pawl.runs r on r.id = n.id and r.writes = n.writes - 1
+    join pawl.steps s on s.run_id = n.id and s.seq = n.step_seq
+  where s.claim_token = n.token or (s.status = 'pending' and s.dispatch = n.claimed_dispatch)
+  order by r.id for no key update of r skip locked for no key update of s
+), run_moved as (
+  update pawl.runs r set (${list(namesOf(runColumns))}) = row(${list(namesOf(runColumns), 'n.')})
+  from n where r.id = n.id and r.id in (select id from guard)
+), moved as (
+  update pawl.steps s set (${list(namesOf(stepColumns))}) = row(${list(namesOf(stepColumns), 'v.')})
+  from json_to_recordset($2::json) as v(run_id text, seq int, ${typed(stepColumns)})
+  where s.run_id = v.run_id and s.seq = v.seq and v.run_id in (select id from guard)
+), planned as (
+  insert into pawl.steps (${list(namesOf(plannedColumns))}, attempt, failures, crashes, claims, suspect, unknown, deferrals)
+  select ${list(namesOf(plannedColumns))}, 0, 0, 0, 0, false, false, 0
+  from json_to_recordset($3::json) as v(${typed(plannedColumns)}) where run_id in (select id from guard)
+), said as (
+  insert into pawl.messages (run_id, seq, pos, tokens, body)
+  select * from json_to_recordset($4::json) as v(run_id text, seq int, pos int, tokens int, body text)
+  where run_id in (select id from guard)
+), archived as (
+  insert into pawl.attempts (${list(attemptColumns)})
+  select ${list(attemptColumns)} from json_populate_recordset(null::pawl.attempts, $5::json)
+  where run_id in (select id from guard)
+), kept as (
+  insert into pawl.outputs (run_id, seq, body)
+  select * from json_to_recordset($6::json) as v(run_id text, seq int, body text)
+  where run_id in (select id from guard)
+), told as (
+  insert into pawl.events (run_id, id, type, seq, at, data)
+  select * from json_to_recordset($7::json) as v(run_id text, id int, type text, seq int, at timestamptz, data text)
+  where run_id in (select id from guard)
+)
+select id from guard`;
+
+export interface ClaimedRecord<T> {
+  known: KnownState;
+  rule: (draft: Draft) => T;
+}
+
+type Written<T> = { value: T; dispatches: Dispatch[] } | null;
+
+interface Waiting {
+  record: ClaimedRecord<unknown>;
+  answer(written: Written<unknown>): void;
+  fail(error: unknown): void;
+}
+
+/** A record whose rule has run, with its parts of the statement's parameters. */
+interface Made extends Waiting {
+  changes: Changes;
+  value: unknown;
+  parts: string[];
+}
+
+/** Writes a record, or answers null where it must be made under the lock. `lane` sends one batch at a time. */
+export function createRecords({ lane, cache }: { lane: pg.Pool; cache: RunCache }) {
+  const batches = gather<Waiting, Made>({
+    take: (queue) => takeBatch(queue, cache),
+    send: (batch) => writeRecords(lane, cache, batch),
+    fail({ changes, fail }, error) {
+      // Written or not: only the database knows.
+      cache.forget(changes.run.id);
+      fail(error);
+    },
+  });
+  return <T>(record: ClaimedRecord<T>) =>
+    new Promise<Written<T>>((answer, fail) => batches.add({ record, answer: answer as Waiting['answer'], fail }));
+}
+
+/** At most one record a run: the next is made of what this one leaves. */
+function takeBatch(queue: Waiting[], cache: RunCache): Made[] {
+  const runs = new Set<string>();
+  const batch: Made[] = [];
+  const left: Waiting[] = [];
+  let chars = 0;
+  for (const waiting of queue) {
+    const { id } = waiting.record.known.run;
+    if (runs.has(id) || batch.length === mostAtOnce || chars > mostChars) left.push(waiting);
+    else {
+      const made = make(waiting, cache);
+      if (made === null) continue;
+      batch.push(made);
+      chars += made.parts.reduce((sum, part) => sum + part.length, 0);
+    }
+    runs.add(id);
+  }
+  queue.splice(0, queue.length, ...left);
+  return batch;
+}
+
+/** Runs the rule. Null when that has settled the record: it is to be made under the lock, or the rule threw. */
+function make(waiting: Waiting, cache: RunCache): Made | null {
+  const { rule } = waiting.record;
+  const known = freshest(waiting.record.known, cache);
+  const draft = new Draft({ run: known.run, steps: [known.step], now: waiting.record.known.now });
+  let value: unknown;
+  try {
+    value = rule(draft);
+    draft.settle();
+  } catch (error) {
+    if (error instanceof NeedsOpenSteps) waiting.answer(null);
+    else waiting.fail(error);
+    return null;
+  }
+  const changes = draft.changes();
+  if (!isNarrow(known, changes)) {
+    waiting.answer(null);
+    return null;
+  }
+  return { ...waiting, value, changes, parts: partsOf(known.step, changes, draft.now) };
+}
+
+/** What siblings recorded since the claim is in the cache; else the claim's own state. */
+function freshest(known: KnownState, cache: RunCache): Pick<KnownState, 'run' | 'step'> {
+  const { run, step } = known;
+  const kept = cache.get(run.id);
+  const keptStep = kept?.steps.get(step.seq);
+  const isNewer = kept !== undefined && kept.run.writes > run.writes;
+  return isNewer && keptStep?.claim?.token === step.claim?.token && keptStep !== undefined
+    ? { run: kept.run, step: keptStep }
+    : known;
+}
+
+/** Whether the statement can write all that the rule changed. */
+function isNarrow({ run: before, step }: Pick<KnownState, 'run' | 'step'>, { run, changed }: Changes): boolean {
+  return (
+    run.endingAs === null &&
+    before.endingAs === null &&
+    run.pauseAt === before.pauseAt &&
+    run.deadlineAt === before.deadlineAt &&
+    run.limits === before.limits &&
+    run.agentVersion === before.agentVersion &&
+    run.llmName === before.llmName &&
+    changed.every(({ seq }) => seq === step.seq)
+  );
+}
+
+function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
+  const runId = changes.run.id;
+  const fence = { step_seq: claimed.seq, token: claimed.claim?.token, claimed_dispatch: claimed.dispatch };
+  const step = changes.changed[0] ?? claimed;
+  const { messages, outputs, events } = textsOf(changes, now);
+  const ofRun = (row: object) => JSON.stringify({ run_id: runId, ...row });
+  return [
+    JSON.stringify({ id: runId, ...fence, ...pick(runColumns, writeRun(changes.run)) }),
+    JSON.stringify({ run_id: runId, seq: step.seq, ...pick(stepColumns, writeStep(runId, step)) }),
+    changes.planned.map((planned) => JSON.stringify(pick(plannedColumns, writeStep(runId, planned)))).join(),
+    messages.map(ofRun).join(),
+    changes.attempts.map((attempt) => JSON.stringify(writeAttempt(runId, attempt))).join(),
+    outputs.map(ofRun).join(),
+    events.map(ofRun).join(),
+  ];
+}
+
+/** The named columns that hold something: what is left out is null. */
+function pick(columns: object, row: object): object {
+  const picked: { [column: string]: unknown } = {};
+  for (const [name, value] of Object.entries(row)) if (value !== null && name in columns) picked[name] = value;
+  return picked;
+}
+
+async function writeRecords(lane: pg.Pool, cache: RunCache, batch: readonly Made[]): Promise<void> {
+  const parameter = (index: number) =>
+    `[${batch.flatMap(({ parts }) => (parts[index] === '' ? [] : [parts[index]])).join()}]`;
+  const { rows } = await lane.query<{ id: string }>({
+    name: 'pawl-record',
+    text: recordSql,
+    values: [0, 1, 2, 3, 4, 5, 6].map(parameter),
+  });
+  const written = new Set(rows.map(({ id }) => id));
+  for (const { changes, value, answer } of batch) {
+    if (written.has(changes.run.id)) {
+      cache.recorded(changes);
+      answer({ value, dispatches: changes.dispatches });
+    } else {
+      cache.forget(changes.run.id);
+      answer(null);
+    }
+  }
+}

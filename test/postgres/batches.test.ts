@@ -1,0 +1,262 @@
+/** Group commit: what is asked for at once goes in one statement, and nobody pays for a neighbour. */
+import { randomUUID } from 'node:crypto';
+import { setImmediate as turn } from 'node:timers/promises';
+import type pg from 'pg';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { Outcome } from '../../src/core/outcome.js';
+import { recordOutcome } from '../../src/core/record.js';
+import type { Claimed } from '../../src/engine/gaps.js';
+import type { Store } from '../../src/ports.js';
+import { createLane, createPool, inTransaction } from '../../src/postgres/pool.js';
+import { createStore } from '../../src/postgres/store.js';
+import { asks, call, listing, says, value } from '../support/scenario.js';
+import { createTestDatabase } from '../support/services.js';
+
+const serves = new Map([['helper', 'v1']]);
+let pool: pg.Pool;
+let lanes: { claims: pg.Pool; records: pg.Pool };
+let store: Store;
+let made = 0;
+
+beforeAll(async () => {
+  const { url } = await createTestDatabase();
+  pool = createPool({ url, max: 5, applicationName: 'pawl batches test' });
+  lanes = { claims: createLane(url, 'claims'), records: createLane(url, 'records') };
+  await pool.query(`insert into pawl.agents (name, version, listing) values ('helper', 'v1', $1)`, [
+    JSON.stringify(listing),
+  ]);
+  await pool.query(
+    `insert into pawl.workers (id, host, pid, role, serves) values ('w', 'here', 1, 'all', '{helper@v1}')`,
+  );
+});
+beforeEach(() => {
+  store = createStore(pool, lanes);
+});
+afterAll(() => Promise.all([pool, lanes.claims, lanes.records].map((each) => each.end())));
+
+async function startRun(): Promise<string> {
+  made += 1;
+  const asked = { agent: 'helper', input: 'x', key: null, tenant: null, tags: {}, model: null, delayMs: 0, limits: {} };
+  const id = `run_${made}`;
+  await store.createRuns([{ id, ...asked }]);
+  return id;
+}
+
+const startRuns = (count: number) => Promise.all(Array.from({ length: count }, startRun));
+
+async function claim(runId: string, seq = 1, workerId = 'w'): Promise<Claimed> {
+  const request = { runId, seq, dispatch: 1, token: randomUUID(), workerId, serves, takesSuspect: false };
+  const answer = await store.claim(request);
+  if (!answer.claimed) throw new Error(`the claim of ${runId}.${seq} was refused: ${answer.refusal}`);
+  return answer;
+}
+
+const claimedRuns = async (count: number) => Promise.all((await startRuns(count)).map((runId) => claim(runId)));
+
+async function record({ run, step, now }: Claimed, outcome: Outcome) {
+  const token = step.claim?.token ?? '';
+  const request = { seq: step.seq, token, outcome, attemptsMade: 0, claimed: step };
+  const known = { run, step, now };
+  const changed = await store.change(run.id, { seqs: [step.seq] }, (draft) => recordOutcome(draft, request), {
+    receipt: token,
+    known,
+  });
+  return changed?.value;
+}
+
+const completed = { recorded: true, ended: 'completed' };
+
+async function outputs(claims: readonly Claimed[]): Promise<(string | null)[]> {
+  const { rows } = await pool.query<{ id: string; output: string | null }>(
+    'select id, output from pawl.runs where id = any($1)',
+    [claims.map(({ run }) => run.id)],
+  );
+  return claims.map(({ run }) => rows.find(({ id }) => id === run.id)?.output ?? null);
+}
+
+/** A lane whose statements the test counts, holds back, or loses the replies of. */
+function watched(lane: pg.Pool, meanwhile: (sent: number) => Promise<void> | void = () => {}) {
+  const statements: unknown[][] = [];
+  const query = async (statement: pg.QueryConfig) => {
+    statements.push(statement.values ?? []);
+    const sent = statements.length;
+    const answer = await lane.query(statement);
+    await meanwhile(sent);
+    return answer;
+  };
+  return { lane: { query } as unknown as pg.Pool, statements };
+}
+
+/** A transaction of another process that holds the run's lock. */
+async function holdingRun<T>(runId: string, work: () => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  try {
+    await client.query('begin');
+    await client.query('select 1 from pawl.runs where id = $1 for no key update', [runId]);
+    return await work();
+  } finally {
+    await client.query('rollback');
+    client.release();
+  }
+}
+
+it('claims and records made at once go in one statement each', async () => {
+  const claimsLane = watched(lanes.claims);
+  const recordsLane = watched(lanes.records);
+  store = createStore(pool, { claims: claimsLane.lane, records: recordsLane.lane });
+  const claims = await claimedRuns(5);
+  expect(await Promise.all(claims.map((each) => record(each, says('done'))))).toEqual(claims.map(() => completed));
+  expect(await outputs(claims)).toEqual(claims.map(() => 'done'));
+  expect([claimsLane.statements.length, recordsLane.statements.length]).toEqual([1, 1]);
+});
+
+it('a lone record is sent in the same turn of the loop; what comes while it is under way is gathered', async () => {
+  let letGo = () => {};
+  const held = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  const { lane, statements } = watched(lanes.records, (sent) => (sent === 1 ? held : undefined));
+  store = createStore(pool, { ...lanes, records: lane });
+  const [first, ...others] = await claimedRuns(3);
+  if (first === undefined) throw new Error('three runs were claimed');
+  const recording = [record(first, says('first'))];
+  await turn();
+  expect(statements).toHaveLength(1);
+  recording.push(...others.map((each) => record(each, says('later'))));
+  await turn();
+  expect(statements).toHaveLength(1);
+  letGo();
+  await Promise.all(recording);
+  expect(statements).toHaveLength(2);
+  expect(await outputs([first, ...others])).toEqual(['first', 'later', 'later']);
+});
+
+it('a row that Postgres refuses fails alone; its neighbours are recorded', async () => {
+  const claims = await claimedRuns(3);
+  const answers = await Promise.allSettled(
+    claims.map((each, index) => record(each, says(index === 1 ? 'a NUL: \u0000' : 'fine'))),
+  );
+  expect(answers.map((answer) => (answer.status === 'rejected' ? answer.reason.code : answer.value))).toEqual([
+    completed,
+    'invalid_input',
+    completed,
+  ]);
+  expect(await outputs(claims)).toEqual(['fine', null, 'fine']);
+});
+
+it('a batch whose reply was lost is repeated with the same tokens and answered as the first was', async () => {
+  const { lane } = watched(lanes.records, (sent) => {
+    if (sent === 1) throw new Error('Connection terminated unexpectedly');
+  });
+  store = createStore(pool, { ...lanes, records: lane });
+  const claims = await claimedRuns(3);
+  const lost = await Promise.allSettled(claims.map((each) => record(each, says('once'))));
+  expect(lost.map((answer) => answer.status === 'rejected' && answer.reason.code)).toEqual(
+    claims.map(() => 'database_unreachable'),
+  );
+  expect(await Promise.all(claims.map((each) => record(each, says('twice'))))).toEqual(claims.map(() => completed));
+  expect(await outputs(claims)).toEqual(['once', 'once', 'once']);
+});
+
+it('a run that somebody holds is waited for alone; its neighbours are claimed and recorded meanwhile', async () => {
+  const [held = '', free = ''] = await startRuns(2);
+  const claims = await holdingRun(held, async () => {
+    const waiting = claim(held);
+    return { waiting, free: await claim(free) };
+  });
+  const heldClaim = await claims.waiting;
+  const recording = await holdingRun(held, async () => {
+    const waiting = record(heldClaim, says('waited'));
+    expect(await record(claims.free, says('went on'))).toEqual(completed);
+    return { waiting };
+  });
+  expect(await recording.waiting).toEqual(completed);
+  expect(await outputs([heldClaim, claims.free])).toEqual(['waited', 'went on']);
+});
+
+it('siblings that end at once are recorded one after the other, each on what the one before left', async () => {
+  const { lane, statements } = watched(lanes.records);
+  store = createStore(pool, { ...lanes, records: lane });
+  const runId = await startRun();
+  await record(await claim(runId), asks(call('look'), call('look')));
+  const [first, second] = await Promise.all([claim(runId, 2), claim(runId, 3)]);
+  if (first === undefined || second === undefined) throw new Error('both calls are claimed');
+  expect(await Promise.all([record(first, value('one')), record(second, value('two'))])).toEqual([
+    completed,
+    completed,
+  ]);
+  expect(statements).toHaveLength(3);
+  const joined = await claim(runId, 4);
+  expect(joined.messages.map(({ message }) => message.role)).toEqual(['user', 'assistant', 'tool', 'tool']);
+});
+
+it('what another process changed is seen by the next claim, though this one knew the run before', async () => {
+  const runId = await startRun();
+  await record(await claim(runId), asks(call('look')));
+  await createStore(pool).change(runId, 'open', (draft) => {
+    draft.touch().limits.maxSteps = 7;
+  });
+  expect((await claim(runId, 2)).run.limits.maxSteps).toBe(7);
+});
+
+/** As a crash of the server leaves a claim that had not reached the disk. */
+async function loseClaim({ run, step }: Claimed): Promise<void> {
+  await pool.query(
+    `update pawl.steps set status = 'pending', attempt = attempt - 1, claim_token = null, worker_id = null,
+       claimed_at = null, claim_deadline = null, started_at = null where run_id = $1 and seq = $2`,
+    [run.id, step.seq],
+  );
+}
+
+it('the record of a claim that was lost with the memory of the server claims the step as well', async () => {
+  const [claimed] = await claimedRuns(1);
+  if (claimed === undefined) throw new Error('a run was claimed');
+  await loseClaim(claimed);
+  expect(await record(claimed, says('kept'))).toEqual(completed);
+  const { rows } = await pool.query('select status, attempt, claim_token from pawl.steps where run_id = $1', [
+    claimed.run.id,
+  ]);
+  expect(rows).toEqual([{ status: 'completed', attempt: 1, claim_token: claimed.step.claim?.token }]);
+});
+
+it('a claim that was lost is fenced off once another has taken its step', async () => {
+  const [lost] = await claimedRuns(1);
+  if (lost === undefined) throw new Error('a run was claimed');
+  await loseClaim(lost);
+  const taken = await claim(lost.run.id);
+  expect(await record(lost, says('late'))).toEqual({ recorded: false });
+  expect(await record(taken, says('in time'))).toEqual(completed);
+  expect(await outputs([taken])).toEqual(['in time']);
+});
+
+/** In place of a lane: sends a statement in a transaction, and looks whether its commit waits for the disk. */
+function transactions() {
+  const commits: string[] = [];
+  const query = (statement: pg.QueryConfig) =>
+    inTransaction(pool, async (client) => {
+      const answer = await client.query(statement);
+      const { rows } = await client.query<{ synchronous_commit: string }>('show synchronous_commit');
+      commits.push(...rows.map((row) => row.synchronous_commit));
+      return answer;
+    });
+  return { lane: { query } as unknown as pg.Pool, commits };
+}
+
+it.each([
+  ['a once call waits for the disk', 'once', ['on']],
+  ['any other call does not', 'none', ['off']],
+] as const)('the claim of %s', async (_, effect, expected) => {
+  const runId = await startRun();
+  await record(await claim(runId), asks(call('look', { effect })));
+  const { lane, commits } = transactions();
+  store = createStore(pool, { ...lanes, claims: lane });
+  await claim(runId, 2);
+  expect(commits).toEqual(expected);
+});
+
+it('the claim that begins a run waits for the disk', async () => {
+  const { lane, commits } = transactions();
+  store = createStore(pool, { ...lanes, claims: lane });
+  await claimedRuns(1);
+  expect(commits).toEqual(['on']);
+});
