@@ -12,7 +12,7 @@ const reasonWords: Record<Reason, string> = {
   max_cost: 'it reached its limit of cost',
   deadline: 'it reached its deadline',
   loop_detected: 'the model repeated itself without getting on',
-  breaker_open: 'a tool or a model failed so often that it was not asked again',
+  breaker_open: 'its tools failed turn after turn, and nothing else was done',
   attempts_exhausted: 'a step used up its attempts',
   crash_loop: 'a step took its worker down again and again',
   claim_loop: 'workers took a step over and let it go again, too often',
@@ -25,7 +25,7 @@ const reasonWords: Record<Reason, string> = {
   content_filter: "the model provider's content filter stopped it",
   context_overflow: 'the task and its history do not fit into what the model can read',
   invalid_output: "the final answer does not satisfy the agent's output",
-  stopped_early: 'the agent asked to stop before the model had finished',
+  stopped_early: 'a tool had the result that was wanted',
   cancelled: 'it was cancelled',
 };
 
@@ -120,7 +120,14 @@ function raised(limit: number): number {
   return limit + Math.max(5, Math.ceil(limit / 2));
 }
 
-const failsWithoutDeath: ReadonlySet<Reason> = new Set(['max_steps', 'max_turns', 'deadline', 'invalid_output']);
+const failsWithoutDeath: ReadonlySet<Reason> = new Set([
+  'max_steps',
+  'max_turns',
+  'deadline',
+  'invalid_output',
+  'breaker_open',
+  'loop_detected',
+]);
 
 /** What can be done about a run that ended badly; empty when there is nothing. */
 export function commandsAfter(run: RunView): string[] {

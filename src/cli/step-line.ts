@@ -134,6 +134,8 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
       return plain(`redriven (${text(data.by)})`);
     case 'run.limit_reached':
       return warning(`limit reached: ${text(data.reason)}; the next model call is the last`);
+    case 'run.loop':
+      return warning(wordsOfLoop(data));
     case 'run.limits_changed':
       return plain(
         `limits changed: ${Object.entries(data)
@@ -142,6 +144,19 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
       );
     default:
       return plain(`${type}${Object.keys(data).length === 0 ? '' : ` ${clip(oneLine(JSON.stringify(data)), 100)}`}`);
+  }
+}
+
+function wordsOfLoop(data: EventView['data']): string {
+  const tools = Array.isArray(data.tools) ? data.tools.map(text).join(', ') : '';
+  const what = `the model repeats itself (${tools}, ${text(data.turns)} turns in a row)`;
+  switch (data.rung) {
+    case 'tell':
+      return `${what}: it was told`;
+    case 'withhold':
+      return `${what}: the same calls are withheld`;
+    default:
+      return `${what}: this was its last answer, without tools`;
   }
 }
 

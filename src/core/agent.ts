@@ -4,12 +4,15 @@
  * registry, not by its class. Next: tool.ts, config.ts, limits.ts for how the limits act.
  */
 import { readAnswer } from './answer.js';
+import { longestCycle } from './conduct.js';
 import { describeThrown, PawlError } from './errors.js';
+import { hash } from './hash.js';
 import { type Language, languages } from './language.js';
+import type { LoopRule } from './loop.js';
 import { Options } from './options.js';
-import { type Limits, onLimits } from './run.js';
+import { type Limits, onLimits, type Usage } from './run.js';
 import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput } from './schema.js';
-import { canonicalJson, hash } from './storable.js';
+import { canonicalJson } from './storable.js';
 import { isTool, maxTimerMs, type Tool } from './tool.js';
 import type { AgentListing } from './view.js';
 import { type Words, wordsOf } from './words.js';
@@ -55,8 +58,23 @@ export interface AgentOptions {
   toolCalling?: 'native';
   /** Not built in this version: */
   verify?: undefined;
-  loop?: undefined;
-  stopWhen?: undefined;
+  /** When a run that does not get on is stopped. */
+  loop?: Partial<LoopRule>;
+  /** Asked for each call of a turn that succeeded, before the model is: true ends the run with that result as its output. */
+  stopWhen?: (look: StopLook) => boolean | Promise<boolean>;
+}
+
+/** What `stopWhen` is shown. */
+export interface StopLook {
+  lastToolResult: {
+    name: string;
+    arguments: unknown;
+    /** The text the model would see. */
+    text: string;
+    /** The value of the text where it is JSON, else the text. */
+    value: unknown;
+  };
+  usage: Usage;
 }
 
 export interface Agent {
@@ -80,6 +98,8 @@ export interface Agent {
   }>;
   readonly temperature: number | null;
   readonly maxOutputTokens: number | null;
+  readonly loop: Readonly<LoopRule>;
+  readonly stopWhen: ((look: StopLook) => unknown) | null;
   tool(name: string): Tool | undefined;
   /** Reads a final answer: `text` is what the run keeps as its output, `fault` what the model is told. Never throws. */
   checkOutput(answer: string): { ok: true; value: unknown; text: string } | { ok: false; fault: string };
@@ -109,7 +129,7 @@ export function defineAgent(options: AgentOptions): Agent {
   check.knowsOnly(optionNames);
   check.notBuilt('mode', (mode) => mode === 'react');
   check.notBuilt('toolCalling', (calling) => calling === 'native');
-  for (const field of ['verify', 'loop', 'stopWhen']) check.notBuilt(field);
+  check.notBuilt('verify');
   const schema = outputSchemaOf(check);
   const language = check.oneOf('language', languages, 'en');
   const words = wordsOf(language);
@@ -129,6 +149,8 @@ export function defineAgent(options: AgentOptions): Agent {
     context: contextOf(check.nested('context')),
     temperature: check.optionalNumber('temperature', 0, 2),
     maxOutputTokens: check.optionalInteger('maxOutputTokens', 1, 10_000_000),
+    loop: loopOf(check.nested('loop')),
+    stopWhen: stopWhenOf(check),
     tool: (tool: string) => byName.get(tool),
     checkOutput: (answer: string) => readAnswer(schema, answer, words),
   };
@@ -240,6 +262,23 @@ function retryOf(retry: Options): Agent['retry'] {
   const capMs = retry.integer('capMs', Math.max(60_000, baseMs), 0, 24 * 3_600_000);
   if (capMs < baseMs) retry.fail(`capMs (${capMs}) must not be below baseMs (${baseMs})`);
   return Object.freeze({ attempts, baseMs, capMs });
+}
+
+function loopOf(loop: Options): LoopRule {
+  loop.knowsOnly(['identicalCalls', 'cycle', 'sameArguments', 'toolFailures']);
+  return Object.freeze({
+    identicalCalls: loop.integer('identicalCalls', 3, 2, 1_000),
+    cycle: loop.integer('cycle', 4, 1, longestCycle),
+    sameArguments: loop.integer('sameArguments', 10, 2, 10_000),
+    toolFailures: loop.integer('toolFailures', 3, 1, 1_000),
+  });
+}
+
+function stopWhenOf(check: Options): Agent['stopWhen'] {
+  const { stopWhen } = check.given;
+  if (stopWhen === undefined) return null;
+  if (typeof stopWhen !== 'function') check.refuse('stopWhen', 'a function');
+  return stopWhen as Agent['stopWhen'];
 }
 
 function contextOf(context: Options): Agent['context'] {

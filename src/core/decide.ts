@@ -29,7 +29,10 @@ export type Decision =
   | { next: 'mark_unknown'; error: RunError; until: 'now' | 'deadline' }
   | { next: 'ask_operator' }
   | { next: 'hand_back' }
-  | { next: 'end_by_limit'; reason: Reason }
+  /** The run fails in place of the step, which is cancelled. */
+  | { next: 'end_run'; reason: Reason; error: RunError }
+  /** The run completes in place of the step, which is cancelled. */
+  | { next: 'stop_early'; output: string; isJson: boolean }
   | { next: 'suspend_on_limit'; reason: Reason }
   /** The limit that stopped the step was raised meanwhile. */
   | { next: 'run_again' }
@@ -72,13 +75,21 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
       if (guard.go) return { next: 'run_again' };
       return run.limits.onLimit === 'suspend'
         ? { next: 'suspend_on_limit', reason: guard.reason }
-        : { next: 'end_by_limit', reason: guard.reason };
+        : { next: 'end_run', reason: guard.reason, error: limitError(guard.reason) };
     }
+    case 'stop':
+      return { next: 'end_run', reason: outcome.reason, error: outcome.error };
+    case 'stop_early':
+      return { next: 'stop_early', output: outcome.output, isJson: outcome.isJson };
     case 'aborted':
       return decideAborted(run, step, outcome);
     case 'unstorable':
       return decideUnstorable(run, step, outcome);
   }
+}
+
+function limitError(reason: Reason): RunError {
+  return { code: reason, message: `the run reached its limit: ${reason}` };
 }
 
 function settleUnknown({ observation }: Extract<Outcome, { kind: 'unknown_settled' }>): Decision {
@@ -127,7 +138,8 @@ function admitCalls(
   const admitted = calls.map((call): Admission => {
     if (call.fault !== null) {
       leftForFaults -= 1;
-      return { call, as: 'not_executed', ...call.fault, counts: leftForFaults >= 0 };
+      const { text, tokens } = call.fault;
+      return { call, as: 'not_executed', text, tokens, counts: leftForFaults >= 0 };
     }
     if (left === 0 && run.limits.onLimit === 'finish') {
       finishingAs ??= 'max_steps';
@@ -207,6 +219,8 @@ function decideInEndingRun(run: RunState, step: StepState, outcome: Outcome): De
       return step.kind === 'tool' ? decideUnstorable(run, step, outcome) : { next: 'cancel' };
     case 'llm_failure':
     case 'limit':
+    case 'stop':
+    case 'stop_early':
       return { next: 'cancel' };
   }
 }

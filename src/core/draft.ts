@@ -4,6 +4,7 @@
  * else, so that no rule can leave them wrong. It reads no clock: `now` is the database's.
  */
 
+import { closeTurn } from './conduct.js';
 import { isPastDeadline } from './limits.js';
 import type { Message, StoredMessage } from './message.js';
 import { callIdOf } from './message.js';
@@ -301,6 +302,7 @@ export class Draft {
         const { status, reason, error } = this.run.endingAs;
         return this.final(status, reason, error);
       }
+      this.run.conduct = closeTurn(this.run.conduct);
       this.planLlmStep();
     }
     const before = this.run.status;

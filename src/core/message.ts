@@ -14,7 +14,8 @@ export interface ToolCall {
 export type Message =
   | { role: 'user'; content: string }
   | { role: 'assistant'; content: string | null; toolCalls: ToolCall[]; reasoning?: string }
-  | { role: 'tool'; callId: string; name: string; content: string };
+  /** `error`: the code of the call's error, where it has one; the model is told by the content. */
+  | { role: 'tool'; callId: string; name: string; content: string; error?: string };
 
 /**
  * A stored message. (seq, pos) orders the history: the task is (0, 0); an LLM step writes its reply at (its seq, 0); the

@@ -2,7 +2,8 @@
  * Outcomes: what performing a step produced. A value, never an exception: a model that refuses, a tool that throws and a
  * call that was cut short are all expected results, and decide.ts says what comes next for each.
  */
-import type { Reason, Usage } from './run.js';
+import type { Repetition } from './loop.js';
+import type { Reason, RunError, Usage } from './run.js';
 import type { Effect } from './step.js';
 
 /** What a model answered, as the adapter read it, before Pawl looks at its calls. */
@@ -35,6 +36,13 @@ export interface LlmFailure {
 
 export type LlmAnswer = { ok: true; reply: LlmReply } | { ok: false; failure: LlmFailure };
 
+/** Why a call is not executed. `code`: of its step's error; left out: `not_executed`. */
+export interface CallFault {
+  text: string;
+  tokens: number;
+  code?: 'withheld';
+}
+
 /** A tool call of a reply, checked and ready to be planned as a step. */
 export interface PlannedCall {
   name: string;
@@ -48,8 +56,8 @@ export interface PlannedCall {
   maxAttempts: number;
   timeoutMs: number;
   sequential: boolean;
-  /** Set when the call will not be executed (unknown tool, invalid arguments): the observation the model gets instead. */
-  fault: { text: string; tokens: number } | null;
+  /** Set when the call will not be executed (unknown tool, invalid arguments, a repetition): what the model is told instead. */
+  fault: CallFault | null;
   /** Set when an identical `once` call of this run failed or is unknown: an operator decides whether this one may run. */
   identicalTo: number | null;
 }
@@ -80,6 +88,8 @@ export type Outcome =
       model: string;
       tokens: number;
       windowFrom: number;
+      /** What the loop guard did about the turns before. */
+      repetition: (Repetition & { tools: string[] }) | null;
     }
   /** `shorterFrom`: for an overflow, a window that is shorter than the one sent; null when there is none. */
   | {
@@ -98,6 +108,10 @@ export type Outcome =
   | { kind: 'unknown_settled'; observation: StorableText | null }
   /** The guard found a limit reached before anything was spent. */
   | { kind: 'limit'; reason: Reason }
+  /** The breaker or the loop guard ends the run in place of the step. */
+  | { kind: 'stop'; reason: 'breaker_open' | 'loop_detected'; error: RunError }
+  /** The agent's `stopWhen` finds that a result is what was wanted: it is the run's output. */
+  | { kind: 'stop_early'; output: string; isJson: boolean }
   /** Cut short by its own worker. `observation`: what the model is told where a limit, not the end of the run, was the cause. */
   | { kind: 'aborted'; cause: AbortCause; started: boolean; usage: Usage | null; observation: StorableText }
   /** The outcome cannot be stored even after it was made storable. */

@@ -3,6 +3,7 @@
  * here too, from the rows as they are now, so a command that came while the call was under way is never overlooked and
  * nothing has to be performed again. A repeated record finds its receipt and answers as the first did.
  */
+import { noteCall } from './conduct.js';
 import { type Admission, type Decision, decide, notExecuted } from './decide.js';
 import { type Draft, unknownOutcome } from './draft.js';
 import { isClosed } from './limits.js';
@@ -124,12 +125,14 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       draft.archive(step, 'claim', { recorded: true });
       draft.suspend(step, 'limit', decision.reason);
       return { recorded: true, ended: 'suspended' };
-    case 'end_by_limit':
+    case 'end_run':
       draft.cancel(step);
-      draft.endRun('failed', decision.reason, {
-        code: decision.reason,
-        message: `the run reached its limit: ${decision.reason}`,
-      });
+      draft.endRun('failed', decision.reason, decision.error);
+      return { recorded: true, ended: 'cancelled' };
+    case 'stop_early':
+      draft.cancel(step);
+      draft.run.outputIsJson = decision.isJson;
+      draft.completeRun(decision.output, 'stopped_early');
       return { recorded: true, ended: 'cancelled' };
     case 'keep':
       if (outcome.kind === 'tool_value') return observe(draft, step, outcome.value, null);
@@ -167,6 +170,7 @@ function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolC
   if (outcome.lastBecause === null) draft.run.turnsUsed += 1;
   draft.complete(step, content);
   draft.event('step.completed', step.seq, calls.length === 0 ? {} : { calls: calls.length });
+  if (outcome.repetition !== null) draft.event('run.loop', step.seq, { ...outcome.repetition });
 }
 
 function callTools(
@@ -208,7 +212,7 @@ function planCall(draft: Draft, asking: StepState, admission: Admission, positio
   if (admission.as === 'pending') draft.makePending(planned, { redispatch: true });
   else if (admission.as === 'suspended') draft.suspend(planned, admission.on, admission.detail);
   else {
-    const error = { code: 'not_executed', message: admission.text };
+    const error = { code: call.fault?.code ?? 'not_executed', message: admission.text };
     observe(draft, planned, { text: admission.text, tokens: admission.tokens, full: null }, error);
   }
   return { id: callIdOf(planned.seq), name: call.name, arguments: call.arguments };
@@ -221,13 +225,21 @@ export function observe(
   answer: StorableText,
   error: { code: string; message: string } | null,
 ): Recorded {
+  const { name, callHash } = step;
+  draft.run.conduct = noteCall(draft.run.conduct, { name, callHash: callHash ?? '', text: answer.text, error });
   draft.complete(step, answer.text);
   step.error = error;
   if (answer.full !== null) draft.keepWhole(step.seq, answer.full);
   draft.message(
     step.turnSeq ?? step.seq,
     step.position ?? 0,
-    { role: 'tool', callId: callIdOf(step.seq), name: step.name, content: answer.text },
+    {
+      role: 'tool',
+      callId: callIdOf(step.seq),
+      name,
+      content: answer.text,
+      ...(error === null ? {} : { error: error.code }),
+    },
     answer.tokens,
   );
   draft.event('step.completed', step.seq, error === null ? {} : { error });

@@ -2,6 +2,7 @@
  * A run: one execution of an agent, from input to output. Here stand its states, the reasons it can end for and what it
  * may spend. Who moves a run from one state to another: draft.ts (settling), record.ts, commands.ts, recover.ts.
  */
+import type { Conduct } from './conduct.js';
 import type { Language } from './language.js';
 
 /**
@@ -132,6 +133,8 @@ export interface RunState {
   usage: Usage;
   /** Objections to a final answer so far (an answer that did not satisfy `output`). */
   objections: number;
+  /** What the loop guard and the breaker judge; null: no call was answered yet. */
+  conduct: Conduct | null;
   /** History before this step's seq is no longer sent to the model. 0: everything is. */
   windowFrom: number;
   /** Id of the newest event of the run. */

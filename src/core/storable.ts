@@ -3,7 +3,7 @@
  * U+0000, cut in the middle where it is too long, with the whole kept aside. Also the canonical form of arguments and the
  * hashes built on it, which are identities: a change of theirs changes keys that tools have already seen.
  */
-import { createHash } from 'node:crypto';
+import { hash } from './hash.js';
 import { cleanText, writeJson } from './json-writer.js';
 import { type Words, wordsOf } from './words.js';
 
@@ -78,9 +78,4 @@ export function idempotencyKey(runId: string, seq: number, canonicalArguments: s
 /** Equal for identical calls: the same tool with the same arguments. */
 export function callHash(name: string, canonicalArguments: string): string {
   return hash([name, canonicalArguments]);
-}
-
-/** SHA-256 of a list, in hex; the list's JSON keeps its parts apart. */
-export function hash(parts: readonly unknown[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }

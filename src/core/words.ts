@@ -5,6 +5,7 @@
  */
 import type { Issue } from './issues.js';
 import type { Language } from './language.js';
+import type { Repetition } from './loop.js';
 import type { Reason } from './run.js';
 
 export interface Words {
@@ -16,6 +17,10 @@ export interface Words {
   permissionDenied(name: string, message: string): string;
   /** The tool vouches that it did nothing, and has no attempts left. */
   notStarted(name: string, message: string): string;
+  /** Stands with the next request of a run that repeats itself. */
+  repeats(repetition: Repetition): string;
+  /** A call withheld because it goes on with a repetition. */
+  withheld(name: string): string;
   /** A call that a limit kept from being executed. */
   notExecuted(reason: Reason): string;
   /** A call of a kind never repeated, whose fate is not known. */
@@ -47,6 +52,7 @@ const limitsInEnglish: Partial<Record<Reason, string>> = {
   max_tokens: 'its limit of tokens',
   max_cost: 'its limit of cost',
   deadline: 'its deadline',
+  loop_detected: 'the point where it only repeats itself',
 };
 
 const english: Words = {
@@ -64,6 +70,19 @@ const english: Words = {
   permissionDenied: (name, message) =>
     `${name} was refused permission${message === '' ? '' : `: ${message}`}. The same call will be refused again.`,
   notStarted: (name, message) => `${name} could not start, and did nothing${message === '' ? '' : `: ${message}`}.`,
+  repeats: ({ rung, period, turns, sameResults }) => {
+    const what = period === 1 ? 'made the same calls' : `gone through the same cycle of ${period} turns of calls`;
+    const got = sameResults
+      ? 'and got the same results. Making them again will not change them'
+      : 'whatever they returned';
+    const next =
+      rung === 'tell'
+        ? 'Use what you have, call something else or with other arguments, or give your final answer.'
+        : 'The same calls will not be executed again: call something else or with other arguments, or give your final answer.';
+    return `[Pawl] For ${turns} turns in a row you have ${what}, ${got}. ${next}`;
+  },
+  withheld: (name) =>
+    `${name} was not called: you have made these calls again and again. Use what you have, call something else or with other arguments, or give your final answer.`,
   notExecuted: (reason) => `not executed: the run has reached ${limitsInEnglish[reason] ?? reason}`,
   unknownFate: (name) =>
     `It is not known whether ${name} took effect: it was interrupted, and it is never repeated on its own. Find out before you rely on either.`,
@@ -87,6 +106,7 @@ const limitsInChinese: Partial<Record<Reason, string>> = {
   max_tokens: 'token 上限',
   max_cost: '费用上限',
   deadline: '截止时间',
+  loop_detected: '只在重复自己的地步',
 };
 
 const chinese: Words = {
@@ -102,6 +122,16 @@ const chinese: Words = {
     `${name} 在 ${seconds(timeoutMs)} 秒内没有返回,已被中止。它可能已经完成了部分工作。`,
   permissionDenied: (name, message) => `${name} 没有权限${message === '' ? '' : `:${message}`}。同样的调用还会被拒绝。`,
   notStarted: (name, message) => `${name} 未能开始,什么也没有做${message === '' ? '' : `:${message}`}。`,
+  repeats: ({ rung, period, turns, sameResults }) => {
+    const what = period === 1 ? '发出同样的调用' : `重复同样的 ${period} 轮调用`;
+    const got = sameResults ? ',得到的结果也相同,再次调用不会有变化' : ',无论返回什么';
+    const next =
+      rung === 'tell'
+        ? '请利用已有结果,换一个工具或换其他参数,或者给出最终回答。'
+        : '同样的调用不会再执行:请换一个工具或换其他参数,或者给出最终回答。';
+    return `[Pawl] 你已连续 ${turns} 轮${what}${got}。${next}`;
+  },
+  withheld: (name) => `未调用 ${name}:你已反复发出这些调用。请利用已有结果,换一个工具或换其他参数,或者给出最终回答。`,
   notExecuted: (reason) => `未执行:运行已达到${limitsInChinese[reason] ?? reason}`,
   unknownFate: (name) => `不清楚 ${name} 是否已经生效:它被中断了,而且不会自动重复执行。请先查明,再据此行事。`,
   resolvedFailed: (name, message) => `${name} 没有成功${message === '' ? '。' : `:${message}`}`,

@@ -14,6 +14,7 @@ import { callHash, canonicalJson, cleanText } from '../core/storable.js';
 import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
 import type { Claimed } from './gaps.js';
+import { type AskedRepetition, guardTurns, noticeOf, stopEarly, withhold } from './guard-turns.js';
 
 export interface LlmPerformance {
   agent: Agent;
@@ -32,13 +33,18 @@ const adapterGraceMs = 500;
 
 export async function performLlm(performance: LlmPerformance): Promise<Outcome> {
   const { agent, claim, call, llm } = performance;
+  const early = await stopEarly(performance);
+  if (early !== null) return early;
   const guard = guardLlmStep(claim.run, claim.now);
   if (!guard.go) return { kind: 'limit', reason: guard.reason };
+  const turns = guardTurns(performance, guard.lastBecause);
+  if (!turns.go) return turns.outcome;
+  const { lastBecause, repetition } = turns;
   const model = modelOf(performance);
   const history = await countTask(performance, model);
   const rule = await windowRule(performance, model);
   const window = chooseWindow(history, claim.run.windowFrom, rule);
-  const request = writeRequest(performance, model, window, guard.lastBecause);
+  const request = writeRequest(performance, model, window, noticeOf(agent, turns), lastBecause === null);
   const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
   // The adapter keeps the deadline itself, and its answer says what the call cost; the race is for one that does not.
   const raced = await raceCall(call, timeoutMs > 0 ? timeoutMs + adapterGraceMs : 0, (signal) =>
@@ -53,10 +59,10 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const failure = failureOf(raced, agent, sent);
   if (failure !== null) {
     const shorter = failure.class === 'overflow' ? shrinkWindow(history, window.windowFrom, rule) : null;
-    return failedCall(performance, failure, shorter, guard.lastBecause);
+    return failedCall(performance, failure, shorter, lastBecause);
   }
   if (raced.ended !== 'returned' || !raced.value.ok) throw new Error('a model call that did not fail has a reply');
-  return readReply(performance, raced.value.reply, { model, window, lastBecause: guard.lastBecause });
+  return readReply(performance, raced.value.reply, { model, window, lastBecause, repetition });
 }
 
 function modelOf({ agent, claim }: LlmPerformance): string {
@@ -94,17 +100,14 @@ function writeRequest(
   { agent }: LlmPerformance,
   model: string,
   window: Window,
-  lastBecause: Reason | null,
+  notice: string | null,
+  mayCall: boolean,
 ): Omit<LlmRequest, 'timeoutMs'> {
-  const notice = lastBecause === null ? null : agent.words.lastTurn(lastBecause);
   return {
     model,
     system: agent.instructions,
     messages: assemblePrompt(window, agent.words, notice),
-    tools:
-      lastBecause === null
-        ? agent.tools.map(({ name, description, parameters }) => ({ name, description, parameters }))
-        : [],
+    tools: mayCall ? agent.tools.map(({ name, description, parameters }) => ({ name, description, parameters })) : [],
     outputSchema: agent.outputSchema,
     temperature: agent.temperature,
     maxOutputTokens: agent.maxOutputTokens,
@@ -152,6 +155,7 @@ interface Asked {
   model: string;
   window: Window;
   lastBecause: Reason | null;
+  repetition: AskedRepetition;
 }
 
 async function readReply(performance: LlmPerformance, reply: LlmReply, asked: Asked): Promise<Outcome> {
@@ -169,7 +173,7 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
     };
     return failedCall(performance, failure, null, asked.lastBecause);
   }
-  const calls = await planCalls(performance, given, asked.model);
+  const calls = await planCalls(performance, given, asked);
   const answer = calls.length === 0 ? agent.checkOutput(content ?? '') : null;
   const objection = answer !== null && !answer.ok ? answer.fault : null;
   const said = [content ?? '', reply.reasoning ?? '', ...calls.map((call) => call.name + call.arguments)].join('');
@@ -186,26 +190,32 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
     model: asked.model,
     tokens,
     windowFrom: asked.window.windowFrom,
+    repetition: asked.repetition,
   };
 }
 
-async function planCalls(performance: LlmPerformance, given: LlmReply['calls'], model: string): Promise<PlannedCall[]> {
-  const { agent, llm } = performance;
-  const calls = given.map((call) => planCall(agent, call));
+async function planCalls(
+  performance: LlmPerformance,
+  given: LlmReply['calls'],
+  { model, repetition }: Asked,
+): Promise<PlannedCall[]> {
+  const { agent, claim, llm } = performance;
+  const planned = given.map((call) => planCall(agent, call));
+  const calls = withhold(planned, claim.run.conduct, repetition, agent.words);
   const faults = await llm.countTokens(
     model,
-    calls.map((call) => call.fault ?? ''),
+    calls.map((call) => call.fault?.text ?? ''),
   );
   const once = calls.filter((call) => call.effect === 'once' && call.fault === null).map((call) => call.callHash);
   const identical = once.length === 0 ? new Map<string, number>() : await performance.unsettledOnce(once);
   return calls.map((call, index) => ({
     ...call,
-    fault: call.fault === null ? null : { text: call.fault, tokens: faults[index] ?? 0 },
+    fault: call.fault === null ? null : { ...call.fault, tokens: faults[index] ?? 0 },
     identicalTo: call.effect === 'once' ? (identical.get(call.callHash) ?? null) : null,
   }));
 }
 
-type CheckedCall = Omit<PlannedCall, 'fault' | 'identicalTo'> & { fault: string | null };
+type CheckedCall = Omit<PlannedCall, 'identicalTo'>;
 
 function planCall(agent: Agent, call: LlmReply['calls'][number]): CheckedCall {
   const tool = agent.tool(call.name);
@@ -226,7 +236,7 @@ function planCall(agent: Agent, call: LlmReply['calls'][number]): CheckedCall {
       arguments: text,
       canonicalArguments: canonical,
       callHash: callHash(name, canonical),
-      fault,
+      fault: { text: fault, tokens: 0 },
       ...rest,
     };
   }
@@ -241,6 +251,6 @@ function planCall(agent: Agent, call: LlmReply['calls'][number]): CheckedCall {
     maxAttempts: tool.attempts,
     timeoutMs: tool.timeoutMs,
     sequential: tool.sequential,
-    fault: parsed.ok ? null : parsed.fault,
+    fault: parsed.ok ? null : { text: parsed.fault, tokens: 0 },
   };
 }

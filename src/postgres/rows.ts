@@ -3,6 +3,7 @@
  * from the driver and as ISO text from JSON; both are read here.
  */
 
+import type { Conduct } from '../core/conduct.js';
 import type { Language } from '../core/language.js';
 import type { Message, StoredMessage } from '../core/message.js';
 import type { OnLimit, Reason, RunState, RunStatus, Usage } from '../core/run.js';
@@ -48,6 +49,7 @@ export interface RunRow {
   cost_usd: number | null;
   usage_estimated: boolean;
   objections: number;
+  conduct: string | null;
   window_from: number;
   last_event: number;
   output: string | null;
@@ -191,6 +193,7 @@ export function readRun(row: RunRow): RunState {
       estimated: row.usage_estimated,
     },
     objections: row.objections,
+    conduct: row.conduct === null ? null : (JSON.parse(row.conduct) as Conduct),
     windowFrom: row.window_from,
     lastEvent: row.last_event,
     output: row.output,
@@ -234,6 +237,7 @@ export function writeRun(run: RunState) {
     cost_usd: run.usage.costUsd,
     usage_estimated: run.usage.estimated,
     objections: run.objections,
+    conduct: run.conduct === null ? null : JSON.stringify(run.conduct),
     window_from: run.windowFrom,
     last_event: run.lastEvent,
     output: run.output,

@@ -119,6 +119,8 @@ export const runs = pawl.table(
     costUsd: doublePrecision('cost_usd'),
     usageEstimated: boolean('usage_estimated').notNull().default(false),
     objections: integer('objections').notNull().default(0),
+    /** JSON text of a core Conduct. */
+    conduct: text('conduct'),
     windowFrom: integer('window_from').notNull().default(0),
     lastEvent: integer('last_event').notNull().default(0),
     /** Whether the input was text; else the task message holds its JSON. */
@@ -159,6 +161,7 @@ export const runs = pawl.table(
       sql.raw(`(ending_at is null) = (ending_status is null) and (ending_at is null) = (ending_reason is null)`),
     ),
     check('runs_failed_has_reason', sql.raw(`status not in ('failed', 'cancelled') or reason is not null`)),
+    check('runs_conduct_is_an_object', sql.raw(`conduct is null or conduct like '{%}'`)),
     check('runs_key_length', sql.raw(`key is null or length(key) between 1 and 255`)),
   ],
 );

@@ -57,6 +57,7 @@ export function acceptRun(asked: NewRun, listing: AgentListing, now: Date): RunR
     turnsUsed: 0,
     usage: noUsage,
     objections: 0,
+    conduct: null,
     windowFrom: 0,
     lastEvent: 0,
     output: null,

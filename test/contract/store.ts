@@ -228,6 +228,19 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
         expect(await bench.store.change('run_none', 'open', cancelRun)).toBe(null);
       });
 
+      it('keeps what the rules remember of the turns', async () => {
+        const runId = await asking(look, call('find'));
+        await bench.perform(runId, 2, fails({ retry: false }));
+        await bench.perform(runId, 3, value('found'));
+        const alone = afterAsking([look, call('find')]);
+        alone.perform(2, fails({ retry: false }));
+        alone.perform(3, value('found'));
+        const { run, messages } = await bench.rows(runId);
+        expect(run.conduct).toEqual(alone.run.conduct);
+        expect(run.conduct?.asked).toHaveLength(1);
+        expect(messages[2]?.message).toMatchObject({ role: 'tool', error: 'threw' });
+      });
+
       it('keeps everything a rule changed, and hands out what is to be dispatched', async () => {
         const runId = await bench.start();
         const { token } = await bench.claim(runId, 1);

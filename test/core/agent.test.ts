@@ -37,6 +37,8 @@ describe('defineAgent', () => {
       temperature: null,
       maxOutputTokens: null,
       outputSchema: null,
+      loop: { identicalCalls: 3, cycle: 4, sameArguments: 10, toolFailures: 3 },
+      stopWhen: null,
     });
     expect(isAgent(agent)).toBe(true);
     expect(agent.words).toBe(wordsOf('en'));
@@ -66,6 +68,10 @@ describe('defineAgent', () => {
       { context: { compactTo: 0.9 } },
       /compactTo \(0.9\) must be below compactAt \(0.8\)/,
     ],
+    ['a loop of one call', { loop: { identicalCalls: 1 } }, /loop: identicalCalls must be a whole number from 2/],
+    ['a longer cycle than is kept', { loop: { cycle: 9 } }, /loop: cycle must be a whole number from 1 to 8/],
+    ['an unknown rule', { loop: { failures: 9 } }, /loop: there is no option failures/],
+    ['a stopWhen that is none', { stopWhen: 'done' }, /stopWhen must be a function, not "done"/],
     ['a hot temperature', { temperature: 3 }, /temperature must be a number from 0 to 2/],
     ['a blank model', { model: ' ' }, /model must be a model's name/],
     ['no models', { model: [] }, /model must be a model's name, without spaces, not an empty array/],
@@ -84,8 +90,6 @@ describe('defineAgent', () => {
     ['mode', { mode: 'plan' }],
     ['toolCalling', { toolCalling: 'json' }],
     ['verify', { verify: () => undefined }],
-    ['loop', { loop: { identicalCalls: 3 } }],
-    ['stopWhen', { stopWhen: () => false }],
     ['limits: maxTokens', { limits: { maxTokens: 1_000 } }],
     ['limits: maxCostUsd', { limits: { maxCostUsd: 1 } }],
     ['context: facts', { context: { facts: 10 } }],

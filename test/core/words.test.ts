@@ -16,6 +16,8 @@ function everything(words: Words): Record<keyof Words, string> {
     toolTimedOut: words.toolTimedOut('search', 30_000),
     permissionDenied: words.permissionDenied('search', 'not yours'),
     notStarted: words.notStarted('search', 'down'),
+    repeats: words.repeats({ rung: 'tell', period: 1, turns: 17, sameResults: true }),
+    withheld: words.withheld('search'),
     notExecuted: words.notExecuted('max_steps'),
     unknownFate: words.unknownFate('search'),
     resolvedFailed: words.resolvedFailed('search', 'no'),

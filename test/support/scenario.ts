@@ -166,6 +166,7 @@ export function says(content: string, more: Partial<Reply> = {}): Reply {
     model: 'scripted',
     tokens: 5,
     windowFrom: 0,
+    repetition: null,
   };
   return { kind: 'reply', content, calls: [], ...rest, ...more };
 }

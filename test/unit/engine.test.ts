@@ -1,9 +1,11 @@
 /** The engine on fakes: what becomes of runs when workers die, services go away and operators step in, on a clock by hand. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { defineAgent } from '../../src/core/agent.js';
+import { defineAgent, type StopLook } from '../../src/core/agent.js';
 import { cancelRun, redriveRun, resolveStep } from '../../src/core/commands.js';
 import { defineTool } from '../../src/core/tool.js';
+import { wordsOf } from '../../src/core/words.js';
+import type { LlmRequest } from '../../src/ports.js';
 import { inTurn, type Script } from '../../src/testing/script.js';
 import { scriptedLlm } from '../../src/testing/scripted-llm.js';
 import { text } from '../support/scenario.js';
@@ -280,5 +282,180 @@ describe('a limit', () => {
     expect(town.run(id)).toMatchObject({ reason: 'deadline', output: 'as far as I got' });
     expect(town.rows(id).steps.get(2)).toMatchObject({ error: { code: 'aborted' } });
     town.check(id);
+  });
+});
+
+describe('a run that does not get on', () => {
+  const words = wordsOf('en');
+  const lastWordOf = (request: Pick<LlmRequest, 'messages'> | undefined) => request?.messages.at(-1)?.content ?? '';
+
+  it('is told, has the repeated calls withheld, and is asked for its answer without tools', async () => {
+    const model = llm((request) => (request.tools.length > 0 ? asks('look') : 'nothing to be found'));
+    await town.startWorker({ agents: [agent([look()])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({
+      status: 'completed',
+      reason: 'loop_detected',
+      output: 'nothing to be found',
+    });
+    expect(executed).toHaveLength(4);
+    expect(town.rows(id).steps.get(10)).toMatchObject({ name: 'look', error: { code: 'withheld' }, attempt: 0 });
+    const said = model.requests.map(lastWordOf);
+    expect(said.slice(1, 3)).toEqual(['look done', 'look done']);
+    const repeated = { period: 1, sameResults: true };
+    expect(said[3]).toBe(words.repeats({ ...repeated, rung: 'tell', turns: 3 }));
+    expect(said[4]).toBe(words.repeats({ ...repeated, rung: 'withhold', turns: 4 }));
+    expect(said[5]).toBe(words.lastTurn('loop_detected'));
+    const told = town.rows(id).events.filter((event) => event.type === 'run.loop');
+    expect(told.map(({ data }) => [data.rung, data.tools])).toEqual([
+      ['tell', ['look']],
+      ['withhold', ['look']],
+      ['answer', ['look']],
+    ]);
+    // The head of the prompt, tools included, never changed while tools could be called.
+    const heads = model.requests.slice(0, 5).map(({ system, tools }) => JSON.stringify([system, tools]));
+    expect(new Set(heads).size).toBe(1);
+    town.check(id);
+  });
+
+  it('goes on with whatever else it asks for once it was told', async () => {
+    const model = llm((request, { callIndex }) =>
+      lastWordOf(request).startsWith('[Pawl]') && callIndex >= 4
+        ? { calls: [{ name: 'look', arguments: { n: callIndex } }] }
+        : callIndex > 7
+          ? 'found'
+          : asks('look'),
+    );
+    await town.startWorker({ agents: [agent([look()])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', reason: null, output: 'found' });
+    expect(executed).toContain('look 4');
+  });
+
+  it('fails under onLimit fail, in place of the answer', async () => {
+    await town.startWorker({ agents: [agent([look()])], llm: llm(() => asks('look')) });
+    const id = await town.start({ agent: 'helper', limits: { onLimit: 'fail' } });
+    const message = 'the model asked for the same for 5 turns in a row (look)';
+    expect(await town.settled(id)).toMatchObject({
+      status: 'failed',
+      reason: 'loop_detected',
+      error: { code: 'loop_detected', message },
+    });
+    town.check(id);
+  });
+
+  it('ends at the third turn whose calls all failed, each after its own attempts', async () => {
+    let tries = 0;
+    const broken = defineTool({
+      name: 'query',
+      description: 'asks a database that is down',
+      input: z.object({ n: z.number() }),
+      attempts: 2,
+      execute: () => {
+        tries += 1;
+        throw new Error('connection refused');
+      },
+    });
+    const model = llm((_, { callIndex }) => ({ calls: [{ name: 'query', arguments: { n: callIndex } }] }));
+    await town.startWorker({ agents: [agent([broken])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({
+      status: 'failed',
+      reason: 'breaker_open',
+      error: { code: 'breaker_open', message: expect.stringContaining('connection refused') },
+    });
+    expect([tries, model.requests.length]).toEqual([6, 3]);
+    town.check(id);
+  });
+
+  it('counts what was redelivered once', async () => {
+    const broken = defineTool({
+      name: 'query',
+      description: 'fails',
+      attempts: 1,
+      execute: () => {
+        throw new Error('down');
+      },
+    });
+    const script: Script = (_, { callIndex }) => (callIndex < 2 ? asks('query') : 'I give up');
+    const agents = [agent([broken])];
+    const model = llm(script);
+    let victim: TownWorker | null = null;
+    victim = await town.startWorker({
+      agents,
+      llm: model,
+      onGap: async (reached, delivery) => {
+        if (reached !== 'after_record' || delivery.seq !== 4) return;
+        victim?.kill();
+        await new Promise(() => {});
+      },
+    });
+    const id = await town.start({ agent: 'helper' });
+    await town.clock.advance(100);
+    await town.startWorker({ agents, llm: model });
+    expect(await town.settled(id, 60_000)).toMatchObject({ status: 'completed', output: 'I give up' });
+    expect(town.run(id).conduct).toMatchObject({ failedTurns: 2, asked: [expect.any(Number), expect.any(Number)] });
+  });
+});
+
+describe('stopWhen', () => {
+  const report = defineTool({
+    name: 'report',
+    description: 'reports',
+    effect: 'none',
+    execute: () => ({ total: 42 }),
+  });
+
+  it('ends the run with the result it waits for, before the model is asked again', async () => {
+    const seen: unknown[] = [];
+    const stopWhen = ({ lastToolResult }: StopLook) => {
+      seen.push(lastToolResult);
+      return lastToolResult.name === 'report';
+    };
+    const model = llm(inTurn(asks('look'), asks('look', 'report')));
+    await town.startWorker({ agents: [agent([look(), report], { stopWhen })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({
+      status: 'completed',
+      reason: 'stopped_early',
+      output: '{"total":42}',
+    });
+    expect(model.requests).toHaveLength(2);
+    expect(seen).toHaveLength(3);
+    expect(seen.at(-1)).toEqual({ name: 'report', arguments: {}, text: '{"total":42}', value: { total: 42 } });
+    town.check(id);
+  });
+
+  it('that throws, or answers anything but true, lets the run go on', async () => {
+    const answers = ['yes', new Error('no')];
+    const stopWhen = () => {
+      const answer = answers.shift();
+      if (answer instanceof Error) throw answer;
+      return answer as unknown as boolean;
+    };
+    await town.startWorker({
+      agents: [agent([look()], { stopWhen })],
+      llm: llm(inTurn(asks('look'), asks('look'), 'the end')),
+    });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', reason: null, output: 'the end' });
+    expect(answers).toEqual([]);
+  });
+
+  it('is not asked of calls that failed', async () => {
+    const broken = defineTool({
+      name: 'broken',
+      description: 'fails',
+      attempts: 1,
+      execute: () => {
+        throw new Error('down');
+      },
+    });
+    await town.startWorker({
+      agents: [agent([broken], { stopWhen: () => true })],
+      llm: llm(inTurn(asks('broken'), 'the end')),
+    });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', reason: null, output: 'the end' });
   });
 });

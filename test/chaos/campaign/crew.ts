@@ -82,6 +82,8 @@ export function crewOf(worldUrl: string): Agent[] {
       retry: { baseMs: 100, capMs: 500 },
       llmTimeoutMs,
       limits: { maxSteps: 200, maxTurns: 100 },
+      // The plans of runs know nothing of the breaker: tools fail by chance, now and then in three turns in a row.
+      loop: { toolFailures: 100 },
       ...(name === 'auditor' ? { output: z.object({ digest: z.string() }) } : {}),
     }),
   );
