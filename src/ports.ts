@@ -7,7 +7,7 @@ import type { Draft } from './core/draft.js';
 import type { PawlError } from './core/errors.js';
 import type { Message, StoredMessage } from './core/message.js';
 import type { LlmAnswer } from './core/outcome.js';
-import type { RunState, Usage } from './core/run.js';
+import type { Price, RunState, Usage } from './core/run.js';
 import type { AttemptRecord, StepState } from './core/step.js';
 import type {
   AgentListing,
@@ -259,6 +259,8 @@ export interface Llm {
   complete(request: LlmRequest, signal: AbortSignal): Promise<LlmAnswer>;
   /** Tokens of each text by the model's tokenizer; does not block the event loop for long on any text. */
   countTokens(model: string, texts: readonly string[]): Promise<number[]>;
+  /** What the model's tokens cost; null: not known. */
+  price(model: string): Price | null;
   /** Tokens the model's context holds. */
   contextTokens(model: string): number;
 }

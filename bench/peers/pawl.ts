@@ -129,6 +129,7 @@ function modelOf(work: Work): Llm {
       return { ok: true, reply };
     },
     countTokens,
+    price: () => null,
     contextTokens: () => 128_000,
   };
 }

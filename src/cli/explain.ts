@@ -105,6 +105,16 @@ function explainLimit(id: string, limits: RunView['limits'], limit: string | nul
         what: `it reached its limit of ${limits.maxTurns} turns`,
         commands: [`pawl runs resume ${id} --max-turns ${raised(limits.maxTurns)}`],
       };
+    case 'max_tokens':
+      return {
+        what: `it reached its limit of ${limits.maxTokens ?? 0} tokens`,
+        commands: [`pawl runs resume ${id} --max-tokens ${raised(limits.maxTokens ?? 0)}`],
+      };
+    case 'max_cost':
+      return {
+        what: `it reached its limit of $${limits.maxCostUsd ?? 0}`,
+        commands: [`pawl runs resume ${id} --max-cost-usd ${(limits.maxCostUsd ?? 0) * 2 || 1}`],
+      };
     case 'deadline':
       return { what: 'it reached its deadline', commands: [`pawl runs resume ${id} --deadline 2h`] };
     default:
@@ -123,6 +133,8 @@ function raised(limit: number): number {
 const failsWithoutDeath: ReadonlySet<Reason> = new Set([
   'max_steps',
   'max_turns',
+  'max_tokens',
+  'max_cost',
   'deadline',
   'invalid_output',
   'breaker_open',

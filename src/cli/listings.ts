@@ -45,7 +45,10 @@ export function addAgents(program: Command, cli: Cli): void {
 
 function limitsText({ limits }: AgentListing): string {
   const deadline = limits.deadlineMs === null ? '' : `, ${formatMs(limits.deadlineMs)}`;
-  return `${limits.maxSteps} steps, ${limits.maxTurns} turns${deadline}, then ${limits.onLimit}`;
+  // An agent registered by an older program has no budgets.
+  const tokens = limits.maxTokens == null ? '' : `, ${limits.maxTokens} tokens`;
+  const cost = limits.maxCostUsd == null ? '' : `, $${limits.maxCostUsd}`;
+  return `${limits.maxSteps} steps, ${limits.maxTurns} turns${tokens}${cost}${deadline}, then ${limits.onLimit}`;
 }
 
 export function addTools(program: Command, cli: Cli): Command {

@@ -19,7 +19,7 @@ import { isLines } from './run-lines.js';
 import { runMany } from './run-many.js';
 import { outputText, totals } from './run-page.js';
 import { suggestAgent } from './suggest-agent.js';
-import { countOption, readDuration, readPositiveDuration, tagOption } from './values.js';
+import { costOption, countOption, readDuration, readPositiveDuration, tagOption, tokensOption } from './values.js';
 import { harmless } from './width.js';
 import { withRuns } from './world.js';
 
@@ -31,6 +31,8 @@ interface RunOptions {
   deadline?: number;
   maxSteps?: number;
   maxTurns?: number;
+  maxTokens?: number;
+  maxCostUsd?: number;
   model?: string;
   inputFile?: string;
   json?: boolean;
@@ -39,7 +41,7 @@ interface RunOptions {
   output: Format;
 }
 
-const notBuilt = ['thread', 'lane', 'priority', 'max-cost-usd'] as const;
+const notBuilt = ['thread', 'lane', 'priority'] as const;
 
 export function addRun(program: Command, cli: Cli): void {
   const command = program
@@ -56,6 +58,8 @@ export function addRun(program: Command, cli: Cli): void {
     )
     .addOption(countOption('--max-steps', 'model and tool calls the run may make'))
     .addOption(countOption('--max-turns', 'model calls that may ask for tools'))
+    .addOption(tokensOption('tokens its model calls may take'))
+    .addOption(costOption('what its model calls may cost, where the price of the model is known'))
     .option('--model <name>', "use this model instead of the agent's own")
     .option('--input-file <file>', 'read the input from a file; *.json is read as JSON, *.jsonl as a run a line')
     .option('--json', 'the input is JSON, not text')
@@ -111,9 +115,11 @@ Examples:
 
 function startOf(agent: string, input: unknown, options: RunOptions): StartRun {
   const { key, tenant, tag: tags, model, delay: delayMs } = options;
-  const { maxSteps, maxTurns, deadline: deadlineMs } = options;
+  const { maxSteps, maxTurns, maxTokens, maxCostUsd, deadline: deadlineMs } = options;
   const limits = Object.fromEntries(
-    Object.entries({ maxSteps, maxTurns, deadlineMs }).filter(([, value]) => value !== undefined),
+    Object.entries({ maxSteps, maxTurns, maxTokens, maxCostUsd, deadlineMs }).filter(
+      ([, value]) => value !== undefined,
+    ),
   );
   return { agent, input, key, tenant, tags, model, delayMs, limits };
 }

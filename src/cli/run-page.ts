@@ -109,9 +109,16 @@ function usageText(run: RunView): string {
   return parts.filter((part) => part !== '').join(' · ') + (usage.estimated ? ' (partly an estimate)' : '');
 }
 
-function limitsText({ limits }: RunView): string {
+function limitsText({ limits, usage }: RunView): string {
+  // A cost that is unknown once something was used has no price.
+  const unkept =
+    usage.costUsd === null && usage.inputTokens > 0 ? ' (not kept: the price of the model is not known)' : '';
+  const budgets = [
+    limits.maxTokens === null ? '' : `${countOf(limits.maxTokens, 'token')} · `,
+    limits.maxCostUsd === null ? '' : `$${limits.maxCostUsd}${unkept} · `,
+  ];
   const deadline = limits.deadlineMs === null ? 'no deadline' : `deadline ${formatMs(limits.deadlineMs)}`;
-  return `${countOf(limits.maxSteps, 'step')} · ${countOf(limits.maxTurns, 'turn')} · ${deadline} · then ${limits.onLimit}`;
+  return `${countOf(limits.maxSteps, 'step')} · ${countOf(limits.maxTurns, 'turn')} · ${budgets.join('')}${deadline} · then ${limits.onLimit}`;
 }
 
 function tagsText(tags: Record<string, string>): string {

@@ -7,9 +7,8 @@ import type { RunView } from '../core/view.js';
 import type { RaisedLimits, Resolve, Runs } from '../engine/runs.js';
 import { addBulk } from './bulk.js';
 import type { Cli } from './cli.js';
-import { refusedOption, refuseNotBuilt } from './not-built.js';
 import { examples, type Format, outputOption, printOne } from './output.js';
-import { countOption, readPositiveDuration, resolutionOption, stepOption } from './values.js';
+import { costOption, countOption, readPositiveDuration, resolutionOption, stepOption, tokensOption } from './values.js';
 import { withRuns } from './world.js';
 
 export function addRunsChange(runs: Command, cli: Cli): void {
@@ -43,27 +42,23 @@ function addPause(runs: Command, cli: Cli): void {
     .action((id: string, { output }: { output: Format }) => change(cli, output, 'paused', (use) => use.pause(id)));
 }
 
-const notBuiltLimits = ['max-cost-usd', 'max-tokens'] as const;
-
 function addResume(runs: Command, cli: Cli): void {
-  const command = runs
+  runs
     .command('resume <id>')
     .description('let a paused run go on, or one that waits at a limit, with a higher one')
     .addOption(countOption('--max-steps', 'the new limit of steps, those made included'))
     .addOption(countOption('--max-turns', 'the new limit of turns, those made included'))
+    .addOption(tokensOption('the new limit of tokens, those used included'))
+    .addOption(costOption('the new limit of cost, what was spent included'))
     .addOption(new Option('--deadline <time>', 'the new deadline, from now: 2h').argParser(readPositiveDuration))
     .addOption(outputOption())
-    .addHelpText('after', examples('pawl runs resume run_0abc', 'pawl runs resume run_0abc --max-steps 100'));
-  for (const flag of notBuiltLimits) command.addOption(refusedOption(flag));
-  command.action((id: string, options: { maxSteps?: number; maxTurns?: number; deadline?: number; output: Format }) => {
-    refuseNotBuilt(options, notBuiltLimits);
-    const raised: RaisedLimits = {
-      ...(options.maxSteps === undefined ? {} : { maxSteps: options.maxSteps }),
-      ...(options.maxTurns === undefined ? {} : { maxTurns: options.maxTurns }),
-      ...(options.deadline === undefined ? {} : { deadlineMs: options.deadline }),
-    };
-    return change(cli, options.output, 'resumed', (use) => use.resume(id, raised));
-  });
+    .addHelpText('after', examples('pawl runs resume run_0abc', 'pawl runs resume run_0abc --max-steps 100'))
+    .action((id: string, options: RaisedLimits & { deadline?: number; output: Format }) => {
+      const { maxSteps, maxTurns, maxTokens, maxCostUsd, deadline: deadlineMs } = options;
+      const given = Object.entries({ maxSteps, maxTurns, maxTokens, maxCostUsd, deadlineMs });
+      const raised: RaisedLimits = Object.fromEntries(given.filter(([, value]) => value !== undefined));
+      return change(cli, options.output, 'resumed', (use) => use.resume(id, raised));
+    });
 }
 
 function addResolve(runs: Command, cli: Cli): void {

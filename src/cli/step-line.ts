@@ -134,6 +134,10 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
       return plain(`redriven (${text(data.by)})`);
     case 'run.limit_reached':
       return warning(`limit reached: ${text(data.reason)}; the next model call is the last`);
+    case 'run.price_unknown':
+      return warning(
+        `no price is known for ${text(data.model)}: the limit of cost is not kept, only tokens are counted`,
+      );
     case 'run.loop':
       return warning(wordsOfLoop(data));
     case 'run.limits_changed':

@@ -36,6 +36,20 @@ function readCount(text: string): number {
   return count;
 }
 
+function readTokens(text: string): number {
+  const count = Number(text);
+  if (!/^\d{1,12}$/.test(text) || count < 1) throw new InvalidArgumentError('Write a whole number from 1.');
+  return count;
+}
+
+function readUsd(text: string): number {
+  const usd = Number(text);
+  if (!/^\d*\.?\d+$/.test(text) || usd < 0.000001 || usd > 1e9) {
+    throw new InvalidArgumentError('Write an amount of US dollars above 0, such as 0.50.');
+  }
+  return usd;
+}
+
 /** A whole number from 0: an event's id. */
 export function readPosition(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Write a whole number from 0.');
@@ -88,6 +102,10 @@ export const sinceOption = () =>
   new Option('--since <time>', 'only runs made since: 2h, 7d, 2026-03-01').argParser(readSince);
 
 export const countOption = (flag: string, what: string) => new Option(`${flag} <n>`, what).argParser(readCount);
+
+export const tokensOption = (what: string) => new Option('--max-tokens <n>', what).argParser(readTokens);
+
+export const costOption = (what: string) => new Option('--max-cost-usd <amount>', what).argParser(readUsd);
 
 export const roleOption = () =>
   new Option('--role <role>', 'all, steps (runs steps) or maintenance (rescues and sweeps)')

@@ -31,10 +31,10 @@ export interface AgentOptions {
     maxSteps?: number;
     maxTurns?: number;
     deadlineMs?: number | null;
+    maxTokens?: number | null;
+    /** Kept where the price of the model is known. */
+    maxCostUsd?: number | null;
     onLimit?: Limits['onLimit'];
-    /** Not built in this version: */
-    maxTokens?: undefined;
-    maxCostUsd?: undefined;
   };
   /** Tries of an LLM step, the first included, and the delays between them. */
   retry?: { attempts?: number; baseMs?: number; capMs?: number };
@@ -188,11 +188,23 @@ function listingOf(agent: Agent): AgentListing {
     limits: agent.limits,
     llmTimeoutMs: agent.llmTimeoutMs,
     llmAttempts: agent.retry.attempts,
+    reserve: reserveOf(agent),
+    price: null,
     tools: agent.tools.map(({ name, description, effect, effectDeclared }) => {
       return { name, description, effect, effectDeclared };
     }),
     registeredAt: null,
   };
+}
+
+/** Tokens of an answer that are reserved where the agent names no maximum. */
+export const answerTokens = 1_000;
+
+/** Of a first call without its task: what is always sent, roughly, and an answer. */
+function reserveOf({ instructions, tools, maxOutputTokens }: Agent): AgentListing['reserve'] {
+  const sent = [instructions, ...tools.map((tool) => JSON.stringify([tool.name, tool.description, tool.parameters]))];
+  const bytes = sent.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  return { inputTokens: Math.ceil(bytes / 3), outputTokens: maxOutputTokens ?? answerTokens };
 }
 
 function modelOf(check: Options): string | null {
@@ -245,11 +257,11 @@ function versionOf(check: Options): string | null {
 
 function limitsOf(limits: Options): Limits {
   limits.knowsOnly(['maxSteps', 'maxTurns', 'maxTokens', 'maxCostUsd', 'deadlineMs', 'onLimit']);
-  limits.notBuilt('maxTokens');
-  limits.notBuilt('maxCostUsd');
   return Object.freeze({
     maxSteps: limits.integer('maxSteps', 60, 1, 1_000_000),
     maxTurns: limits.integer('maxTurns', 25, 1, 1_000_000),
+    maxTokens: limits.optionalInteger('maxTokens', 1, 1e12),
+    maxCostUsd: limits.optionalNumber('maxCostUsd', 0.000001, 1e9),
     deadlineMs: limits.optionalInteger('deadlineMs', 1, yearMs),
     onLimit: limits.oneOf('onLimit', onLimits, 'finish'),
   });

@@ -4,7 +4,7 @@
  */
 import type { Draft } from './draft.js';
 import { PawlError } from './errors.js';
-import { isClosed, isPastDeadline } from './limits.js';
+import { isClosed, isPastDeadline, reachedBudget } from './limits.js';
 import type { StorableText } from './outcome.js';
 import { closeCall, observe, readmit } from './record.js';
 import { isFinal, type Limits, type RunState } from './run.js';
@@ -36,8 +36,11 @@ export function pauseRun(draft: Draft): void {
   for (const step of draft.open()) if (step.status === 'pending') draft.suspend(step, 'operator', 'paused');
 }
 
+/** Limits that a resume lifts. */
+export type Raised = Partial<Omit<Limits, 'onLimit'>>;
+
 /** Resumes a paused run, or one suspended at a limit that `raised` lifts. `deadlineMs` counts from now. */
-export function resumeRun(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' | 'maxTurns' | 'deadlineMs'>>): void {
+export function resumeRun(draft: Draft, raised: Raised): void {
   const { run } = draft;
   if (isFinal(run.status))
     throw new PawlError('conflict', `run ${run.id} is ${run.status}; only a redrive goes on from a failed one`);
@@ -68,14 +71,15 @@ export function resumeRun(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' 
   for (const step of [...paused, ...released]) readmit(draft, step);
 }
 
-function raiseLimits(draft: Draft, raised: Partial<Pick<Limits, 'maxSteps' | 'maxTurns' | 'deadlineMs'>>): void {
+function raiseLimits(draft: Draft, raised: Raised): void {
   const { run } = draft;
   const limits = { ...run.limits };
-  for (const name of ['maxSteps', 'maxTurns'] as const) {
+  for (const name of ['maxSteps', 'maxTurns', 'maxTokens', 'maxCostUsd'] as const) {
     const value = raised[name];
-    if (value === undefined) continue;
-    if (!(value > limits[name])) {
-      const wanted = `${name} of run ${run.id} is ${limits[name]}`;
+    if (value == null) continue;
+    const before = limits[name];
+    if (before !== null && !(value > before)) {
+      const wanted = `${name} of run ${run.id} is ${before}`;
       throw new PawlError('conflict', `${wanted}: resume it with a higher one, not ${value}`);
     }
     limits[name] = value;
@@ -102,6 +106,9 @@ function liftedFrom(onLimit: readonly StepState[], run: RunState, now: Date): St
         return !isPastDeadline(run, now);
       case 'max_turns':
         return run.turnsUsed < run.limits.maxTurns;
+      case 'max_tokens':
+      case 'max_cost':
+        return reachedBudget(run, 1) !== limitOf(step);
       default:
         return !stillBeyond.includes(step);
     }
@@ -114,7 +121,13 @@ function limitOf(step: StepState | undefined): string {
 }
 
 function flagFor(limit: string): string {
-  return limit === 'max_turns' ? '--max-turns' : limit === 'deadline' ? '--deadline' : '--max-steps';
+  const flags: Record<string, string> = {
+    max_turns: '--max-turns',
+    max_tokens: '--max-tokens',
+    max_cost: '--max-cost-usd',
+    deadline: '--deadline',
+  };
+  return flags[limit] ?? '--max-steps';
 }
 
 /** How an operator settles a step that waits for one. `rerun` is the explicit "did not happen". */

@@ -3,7 +3,7 @@
  * and in big steps, so that the head of the prompt stays the same between cuts and the provider's cache holds. The task is
  * never cut. Nothing here counts tokens: each message brings its count. See message.ts for the order of a history.
  */
-import type { Message, StoredMessage } from './message.js';
+import { type Message, type StoredMessage, tokensPerMessage } from './message.js';
 import type { Words } from './words.js';
 
 export interface WindowRule {
@@ -26,9 +26,6 @@ export interface Window {
   /** Tokens of the prompt, the fixed ones included. */
   tokens: number;
 }
-
-/** What each message costs beside its text: role and separators. */
-const tokensPerMessage = 4;
 
 interface Turn {
   seq: number;

@@ -5,9 +5,8 @@
  */
 
 import { closeTurn } from './conduct.js';
-import { isPastDeadline } from './limits.js';
-import type { Message, StoredMessage } from './message.js';
-import { callIdOf } from './message.js';
+import { growReserve, isPastDeadline } from './limits.js';
+import { callIdOf, type Message, type StoredMessage, tokensPerMessage } from './message.js';
 import type { Reason, RunError, RunState } from './run.js';
 import { addUsage, isFinal, type Usage } from './run.js';
 import type { AttemptEnd, AttemptRecord, DeadReason, StepState, WaitKind } from './step.js';
@@ -103,6 +102,7 @@ export class Draft {
 
   message(seq: number, pos: number, message: Message, tokens: number | null): void {
     this.messages.push({ seq, pos, message, tokens });
+    this.run.reserve = growReserve(this.run.reserve, (tokens ?? 0) + tokensPerMessage);
   }
 
   /** Keeps a whole text aside whose cut form is on the step. */

@@ -2,7 +2,7 @@
  * What a run may still do. Pure: a run's row and the database's time in, an answer out. The guard asks before an LLM step
  * spends anything; planning asks how many of a turn's calls fit; the deadline rules are asked by both and by maintenance.
  */
-import type { Reason, RunState } from './run.js';
+import type { Reason, Reserve, RunState } from './run.js';
 import type { StepState } from './step.js';
 
 export type Guard =
@@ -30,6 +30,35 @@ export function isClosed(run: RunState, step: StepState): boolean {
   return run.finishingAs === 'deadline' && step.kind === 'tool' && !step.unknown;
 }
 
+/** The budget that `calls` more LLM calls as the next one would go beyond; null: none. */
+export function reachedBudget(run: RunState, calls: number): Reason | null {
+  const { usage, reserve, limits } = run;
+  const tokens = usage.inputTokens + usage.outputTokens + calls * (reserve.inputTokens + reserve.outputTokens);
+  if (limits.maxTokens !== null && tokens > limits.maxTokens) return 'max_tokens';
+  const costUsd = (usage.costUsd ?? 0) + calls * (reserve.costUsd ?? 0);
+  if (limits.maxCostUsd !== null && costUsd > limits.maxCostUsd) return 'max_cost';
+  return null;
+}
+
+/** Whether a budget is spent: then not even the last call may be made. */
+function spentBudget(run: RunState): Reason | null {
+  const { usage, limits } = run;
+  if (limits.maxTokens !== null && usage.inputTokens + usage.outputTokens >= limits.maxTokens) return 'max_tokens';
+  if (limits.maxCostUsd !== null && usage.costUsd !== null && usage.costUsd >= limits.maxCostUsd) return 'max_cost';
+  return null;
+}
+
+/** The reserve once a message was added to the prompt. Its price is the one of the tokens before. */
+export function growReserve(reserve: Reserve, tokens: number): Reserve {
+  const before = reserve.inputTokens + reserve.outputTokens;
+  const { costUsd } = reserve;
+  return {
+    inputTokens: reserve.inputTokens + tokens,
+    outputTokens: reserve.outputTokens,
+    costUsd: costUsd === null || before === 0 ? costUsd : (costUsd * (before + tokens)) / before,
+  };
+}
+
 /** The limit an LLM step about to run has reached, itself counted in `stepsUsed` already; null: none. */
 export function reachedLimit(run: RunState, now: Date): Reason | null {
   const { maxSteps, maxTurns, onLimit } = run.limits;
@@ -38,7 +67,8 @@ export function reachedLimit(run: RunState, now: Date): Reason | null {
   const room = onLimit === 'finish' ? 2 : 0;
   if (run.stepsUsed + room > maxSteps) return 'max_steps';
   if (run.turnsUsed >= maxTurns) return 'max_turns';
-  return null;
+  // Under `finish` the last call is kept back beside this one.
+  return reachedBudget(run, onLimit === 'finish' ? 2 : 1);
 }
 
 /** Judges an LLM step before it spends anything. */
@@ -46,6 +76,8 @@ export function guardLlmStep(run: RunState, now: Date): Guard {
   // Past the deadline itself there is no time left for a last call either.
   const isOver = run.deadlineAt !== null && now >= run.deadlineAt && run.limits.onLimit === 'finish';
   if (isOver) return { go: false, reason: 'deadline' };
+  const spent = spentBudget(run);
+  if (spent !== null) return { go: false, reason: spent };
   if (run.finishingAs !== null) return { go: true, lastBecause: run.finishingAs };
   const reached = reachedLimit(run, now);
   if (reached === null) return { go: true, lastBecause: null };

@@ -30,6 +30,9 @@ export interface StoredMessage {
   message: Message;
 }
 
+/** What each message costs beside its text: role and separators. */
+export const tokensPerMessage = 4;
+
 const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz';
 
 /** The id of the tool call that step `seq` of a run performs: `c` and eight base-36 digits. */

@@ -3,7 +3,7 @@
  * call that was cut short are all expected results, and decide.ts says what comes next for each.
  */
 import type { Repetition } from './loop.js';
-import type { Reason, RunError, Usage } from './run.js';
+import type { Reason, Reserve, RunError, Usage } from './run.js';
 import type { Effect } from './step.js';
 
 /** What a model answered, as the adapter read it, before Pawl looks at its calls. */
@@ -88,6 +88,8 @@ export type Outcome =
       model: string;
       tokens: number;
       windowFrom: number;
+      /** Of the prompt that was sent and an answer to it. */
+      reserve: Reserve;
       /** What the loop guard did about the turns before. */
       repetition: (Repetition & { tools: string[] }) | null;
     }
@@ -97,6 +99,7 @@ export type Outcome =
       failure: LlmFailure;
       retryInMs: number;
       shorterFrom: number | null;
+      reserve: Reserve;
       lastBecause: Reason | null;
     }
   | { kind: 'tool_value'; value: StorableText }

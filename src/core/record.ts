@@ -9,7 +9,7 @@ import { type Draft, unknownOutcome } from './draft.js';
 import { isClosed } from './limits.js';
 import { callIdOf, type ToolCall } from './message.js';
 import type { Outcome, StorableText } from './outcome.js';
-import { noUsage, type Usage } from './run.js';
+import { noUsage, type Reserve, type RunState, type Usage } from './run.js';
 import type { StepState } from './step.js';
 import { idempotencyKey } from './storable.js';
 
@@ -38,7 +38,8 @@ export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   if (step.claim?.token !== request.token) return answerFromReceipt(draft, step);
   if (step.status !== 'running') return answerFromStep(step);
   const { outcome } = request;
-  step.usage = usageOf(step, outcome);
+  step.usage = usageOf(draft.run, step, outcome);
+  if (outcome.kind === 'reply' || outcome.kind === 'llm_failure') takeReserve(draft, outcome.reserve);
   if (step.usage !== null) draft.charge(step.usage);
   const decision = decide(draft.run, step, outcome, draft.now);
   return carryOut(draft, step, decision, request);
@@ -145,14 +146,26 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
   }
 }
 
-/** What is known of a call that was lost on its way: that it may have cost something. */
-export const lostUsage: Usage = { ...noUsage, estimated: true };
+/** What was sent is the reserve of the next call, until messages are added. */
+function takeReserve(draft: Draft, reserve: Reserve): void {
+  const { run } = draft;
+  const isFirst = run.usage.inputTokens === 0;
+  run.reserve = reserve;
+  if (isFirst && run.limits.maxCostUsd !== null && reserve.costUsd === null) {
+    draft.event('run.price_unknown', null, { model: run.llmName });
+  }
+}
 
-function usageOf(step: StepState, outcome: Outcome): Usage | null {
+/** What is charged for a call that was lost on its way: it may have cost all that was reserved for it. */
+export function lostUsage({ reserve }: RunState): Usage {
+  return { ...noUsage, ...reserve, estimated: true };
+}
+
+function usageOf(run: RunState, step: StepState, outcome: Outcome): Usage | null {
   if (outcome.kind === 'reply') return outcome.usage;
   if (outcome.kind === 'llm_failure') return outcome.failure.usage;
   if (outcome.kind !== 'aborted' || !outcome.started || step.kind !== 'llm') return null;
-  return outcome.usage ?? lostUsage;
+  return outcome.usage ?? lostUsage(run);
 }
 
 /** Writes the reply's message and completes the LLM step. */

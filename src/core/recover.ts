@@ -21,8 +21,8 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
   const error = { code: death, message: describeDeath(death, workerId) };
   const once = step.effect === 'once' && !step.unknown;
   if (step.kind === 'llm') {
-    step.usage = lostUsage;
-    draft.charge(lostUsage);
+    step.usage = lostUsage(draft.run);
+    draft.charge(step.usage);
   }
   draft.archive(step, once ? 'unknown' : death === 'crash' ? 'crash' : death === 'dropped' ? 'claim' : 'failure', {
     error,

@@ -49,6 +49,10 @@ export interface Limits {
   maxSteps: number;
   /** LLM steps that may call tools. */
   maxTurns: number;
+  /** Tokens of prompts and answers, failed calls included; null: no limit. */
+  maxTokens: number | null;
+  /** USD; null: no limit. Not kept while the price of the model is not known. */
+  maxCostUsd: number | null;
   /** Wall time from acceptance, waits and pauses included; null: no deadline. */
   deadlineMs: number | null;
   onLimit: OnLimit;
@@ -81,6 +85,21 @@ export function addUsage(a: Usage, b: Usage): Usage {
     estimated: a.estimated || b.estimated,
   };
 }
+
+/** USD per million tokens. */
+export interface Price {
+  input: number;
+  cachedInput: number;
+  output: number;
+}
+
+/** What tokens cost, none of them cached; null where no price is known. */
+export function costOf(tokens: { inputTokens: number; outputTokens: number }, price: Price | null): number | null {
+  return price === null ? null : (tokens.inputTokens * price.input + tokens.outputTokens * price.output) / 1e6;
+}
+
+/** What an LLM call is expected to take at most: the prompt as it is, and an answer. */
+export type Reserve = Pick<Usage, 'inputTokens' | 'outputTokens' | 'costUsd'>;
 
 export interface RunError {
   code: string;
@@ -131,6 +150,8 @@ export interface RunState {
   stepsUsed: number;
   turnsUsed: number;
   usage: Usage;
+  /** Of the next LLM call, or the one under way: asked for before it is made, and charged when it is lost. */
+  reserve: Reserve;
   /** Objections to a final answer so far (an answer that did not satisfy `output`). */
   objections: number;
   /** What the loop guard and the breaker judge; null: no call was answered yet. */

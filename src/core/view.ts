@@ -3,7 +3,7 @@
  */
 
 import type { Language } from './language.js';
-import type { Limits, Reason, RunError, RunStatus, Usage } from './run.js';
+import type { Limits, Price, Reason, RunError, RunStatus, Usage } from './run.js';
 import type { Effect, StepKind, StepStatus, WaitKind } from './step.js';
 
 export interface WaitingFor {
@@ -101,6 +101,10 @@ export interface AgentListing {
   limits: Limits;
   llmTimeoutMs: number;
   llmAttempts: number;
+  /** Tokens that a first call takes, its task apart. */
+  reserve: { inputTokens: number; outputTokens: number };
+  /** Of the model; null: not known. */
+  price: Price | null;
   tools: Omit<ToolListing, 'agents'>[];
   registeredAt: string | null;
 }

@@ -2,14 +2,14 @@
  * Performs an LLM step: the guard, the window, exactly one model call, and the reading of its reply into checked calls or
  * a checked answer. Ids a provider gives to calls are dropped here: a call's identity is its run and seq.
  */
-import type { Agent } from '../core/agent.js';
+import { type Agent, answerTokens } from '../core/agent.js';
 import { faultyArguments } from '../core/arguments.js';
 import { assemblePrompt, chooseWindow, shrinkWindow, type Window, type WindowRule } from '../core/context.js';
 import { guardLlmStep } from '../core/limits.js';
 import type { StoredMessage } from '../core/message.js';
 import type { LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
 import { retryDelayMs } from '../core/retry.js';
-import { noUsage, type Reason, type Usage } from '../core/run.js';
+import { costOf, noUsage, type Reason, type Reserve, type Usage } from '../core/run.js';
 import { callHash, canonicalJson, cleanText } from '../core/storable.js';
 import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
@@ -50,7 +50,8 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const raced = await raceCall(call, timeoutMs > 0 ? timeoutMs + adapterGraceMs : 0, (signal) =>
     llm.complete({ ...request, timeoutMs: Math.max(1, timeoutMs) }, signal),
   );
-  const sent: Usage = { ...noUsage, inputTokens: window.tokens, estimated: true };
+  const sent: Usage = { ...noUsage, ...weigh(performance, model, window.tokens, 0), estimated: true };
+  const asked: Asked = { model, window, lastBecause, repetition };
   if (raced.ended === 'aborted' || raced.ended === 'not_started') {
     const started = raced.ended === 'aborted';
     const observation = { text: '', tokens: 0, full: null };
@@ -59,10 +60,18 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const failure = failureOf(raced, agent, sent);
   if (failure !== null) {
     const shorter = failure.class === 'overflow' ? shrinkWindow(history, window.windowFrom, rule) : null;
-    return failedCall(performance, failure, shorter, lastBecause);
+    return failedCall(performance, failure, shorter, asked);
   }
   if (raced.ended !== 'returned' || !raced.value.ok) throw new Error('a model call that did not fail has a reply');
-  return readReply(performance, raced.value.reply, { model, window, lastBecause, repetition });
+  return readReply(performance, raced.value.reply, asked);
+}
+
+function weigh({ llm }: LlmPerformance, model: string, inputTokens: number, outputTokens: number): Reserve {
+  return { inputTokens, outputTokens, costUsd: costOf({ inputTokens, outputTokens }, llm.price(model)) };
+}
+
+function reserveOf(performance: LlmPerformance, model: string, inputTokens: number): Reserve {
+  return weigh(performance, model, inputTokens, performance.agent.maxOutputTokens ?? answerTokens);
 }
 
 function modelOf({ agent, claim }: LlmPerformance): string {
@@ -136,7 +145,7 @@ function failedCall(
   performance: LlmPerformance,
   failure: LlmFailure,
   shorter: Window | null,
-  lastBecause: Reason | null,
+  { model, window, lastBecause }: Asked,
 ): Outcome {
   const { agent, claim, ids, log } = performance;
   const { baseMs, capMs } = agent.retry;
@@ -147,6 +156,7 @@ function failedCall(
     failure,
     retryInMs: retryDelayMs({ attempt, baseMs, capMs, retryAfterMs: failure.retryAfterMs, random: ids.random() }),
     shorterFrom: shorter?.windowFrom ?? null,
+    reserve: reserveOf(performance, model, window.tokens),
     lastBecause,
   };
 }
@@ -171,7 +181,7 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
       retryAfterMs: null,
       usage: reply.usage,
     };
-    return failedCall(performance, failure, null, asked.lastBecause);
+    return failedCall(performance, failure, null, asked);
   }
   const calls = await planCalls(performance, given, asked);
   const answer = calls.length === 0 ? agent.checkOutput(content ?? '') : null;
@@ -191,6 +201,8 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
     tokens,
     windowFrom: asked.window.windowFrom,
     repetition: asked.repetition,
+    // The provider's own count goes before ours where it is higher.
+    reserve: reserveOf(performance, asked.model, Math.max(asked.window.tokens, reply.usage.inputTokens)),
   };
 }
 

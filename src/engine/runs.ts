@@ -16,7 +16,7 @@ import { readStart, type StartRun } from './start-run.js';
 
 export type Resolve = { step: number; as: 'done' | 'failed'; result?: unknown } | { step: number; as: 'rerun' };
 
-export type RaisedLimits = Partial<Pick<Limits, 'maxSteps' | 'maxTurns'>> & { deadlineMs?: number };
+export type RaisedLimits = Partial<Record<keyof Omit<Limits, 'onLimit'>, number>>;
 
 export interface Runs {
   /** Accepts a run and returns at once. Throws `unknown_agent`, `invalid_input`, `key_conflict`. */

@@ -109,10 +109,15 @@ function readLimits(limits: Partial<Limits>): Partial<Limits> {
         read.onLimit = value;
         break;
       case 'maxTokens':
+        read.maxTokens = value === null ? null : readNumber('limits.maxTokens', value, 1, 1e12);
+        break;
       case 'maxCostUsd':
-        throw new PawlError('not_built', `limits.${name} is not built in this version: leave it out`);
+        if (value !== null && (typeof value !== 'number' || !(value >= 0.000001 && value <= 1e9)))
+          refuse('limits.maxCostUsd', 'an amount of USD above 0', value);
+        read.maxCostUsd = value;
+        break;
       default:
-        refuse('limits', 'maxSteps, maxTurns, deadlineMs and onLimit', name);
+        refuse('limits', 'maxSteps, maxTurns, maxTokens, maxCostUsd, deadlineMs and onLimit', name);
     }
   }
   return read;

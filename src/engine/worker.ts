@@ -5,6 +5,7 @@
  */
 import { hostname } from 'node:os';
 import type { Agent } from '../core/agent.js';
+import type { AgentListing } from '../core/view.js';
 import type { Consumer, Delivery, DeliveryEnd, Heart, Workers } from '../ports.js';
 import { Post, type PostParts } from './post.js';
 import { runStep } from './run-step.js';
@@ -72,8 +73,20 @@ async function register(
   onDead: () => void,
 ): Promise<Heart> {
   const id = parts.ids.workerId();
-  const listings = agents.map((agent) => agent.toListing());
+  const listings = agents.map((agent) => priced(parts, agent));
   const heart = await parts.workers.register({ id, host: hostname(), pid: process.pid, role, agents: listings });
   post.takeHeart(id, heart, onDead);
   return heart;
+}
+
+function priced({ llm, log }: WorkerParts, agent: Agent): AgentListing {
+  const listing = agent.toListing();
+  const price = llm.price(listing.model);
+  if (price === null && listing.limits.maxCostUsd !== null) {
+    log.warn(
+      { agent: agent.name, model: listing.model },
+      'no price is known for the model: maxCostUsd is not kept; give models[…].priceUsdPerMTok, or use maxTokens',
+    );
+  }
+  return { ...listing, price };
 }

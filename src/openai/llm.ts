@@ -5,13 +5,13 @@
  */
 import { describeThrown } from '../core/errors.js';
 import type { LlmAnswer, LlmFailure } from '../core/outcome.js';
-import type { Usage } from '../core/run.js';
+import type { Price, Usage } from '../core/run.js';
 import type { Llm, LlmRequest, Log } from '../ports.js';
 import { classify, type Fault } from './classify.js';
 import { contextTokensOf } from './contexts.js';
 import { adapt, type Dialect, dialectOf } from './dialects.js';
 import { parseJson } from './json.js';
-import { type Price, priceOf } from './prices.js';
+import { priceOf } from './prices.js';
 import { errorIn, isHtml, type RawAnswer, readFault } from './read-fault.js';
 import { type Reading, readReply } from './read-reply.js';
 import { redact } from './redact.js';
@@ -71,6 +71,8 @@ export function createOpenAiLlm(settings: OpenAiSettings): Llm {
     return known;
   }
 
+  const price = (model: string): Price | null => settingsOf(model).priceUsdPerMTok ?? priceOf(model);
+
   /** Sends the request, changed once for each parameter the provider refuses; the answer to the last one sent. */
   async function send(request: LlmRequest, endpoint: Endpoint, secrets: string[], signal: AbortSignal) {
     const known = learntOf(request.model);
@@ -100,9 +102,8 @@ export function createOpenAiLlm(settings: OpenAiSettings): Llm {
     if (unfit !== null) return refused(unfit);
     const secrets = endpoint.apiKey === null ? [] : [endpoint.apiKey];
     const { body, got, fault } = await send(request, endpoint, secrets, signal);
-    const price = settingsOf(request.model).priceUsdPerMTok ?? priceOf(request.model);
     const settle = (reported: ReportedUsage, produced: string) =>
-      settled(request.model, body, reported, produced, price);
+      settled(request.model, body, reported, produced, price(request.model));
 
     if (got.got === 'nothing') {
       const usage = got.mayBeBilled ? await settle(nothingReported, '') : null;
@@ -149,6 +150,7 @@ export function createOpenAiLlm(settings: OpenAiSettings): Llm {
       }
     },
     countTokens,
+    price,
     contextTokens: (model) => settingsOf(model).contextTokens ?? contextTokensOf(model),
   };
 }

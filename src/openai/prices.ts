@@ -3,11 +3,7 @@
  * in the configuration goes before this table; a model in neither costs `null`, never 0.
  */
 
-export interface Price {
-  input: number;
-  cachedInput: number;
-  output: number;
-}
+import type { Price } from '../core/run.js';
 
 const prices: Readonly<Record<string, Price>> = {
   'gpt-5.1': { input: 1.25, cachedInput: 0.125, output: 10 },

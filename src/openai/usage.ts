@@ -2,9 +2,8 @@
  * Usage: what the provider says a call used, and what stands in where it says nothing usable. Missing, null, textual and
  * negative counts all occur; each is replaced by an estimate and flagged, because a zero would disarm every limit.
  */
-import type { Usage } from '../core/run.js';
+import type { Price, Usage } from '../core/run.js';
 import { asObject } from './json.js';
-import type { Price } from './prices.js';
 
 /** Counts as reported; null: not reported, or not believable. */
 export interface ReportedUsage {

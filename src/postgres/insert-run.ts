@@ -17,26 +17,38 @@ const insertSql = `
 with asked as (
   select * from unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::int[], $8::bigint[], $9::text[], $10::boolean[],
-    $11::text[], $12::text[], $13::bigint[], $14::text[]
+    $11::text[], $12::text[], $13::bigint[], $14::text[], $15::bigint[], $16::float8[]
   ) with ordinality
-    as t (id, agent, model, key, tenant, max_steps, max_turns, deadline_ms, on_limit, input_is_text, input_hash, tags, delay_ms, task, n)
+    as t (id, agent, model, key, tenant, max_steps, max_turns, deadline_ms, on_limit, input_is_text, input_hash, tags, delay_ms, task, max_tokens, max_cost_usd, n)
 ), a as (
   -- Of the versions that a live worker serves the newest; of none served, the newest.
   select distinct on (name) name, listing from pawl.agents g where name in (select agent from asked)
   order by name, exists (
     select 1 from pawl.workers w where w.state = 'live' and g.name || '@' || g.version = any(w.serves)
   ) desc, registered_at desc, version
+), priced as (
+  -- Of the first call: what is always sent, the task at a token for three bytes, and an answer. The price is that of the agent's
+  -- own model.
+  select q.id, i as reserve_input, o as reserve_output,
+    case when q.model is null or q.model = listing->>'model' then
+      (i * (listing#>>'{price,input}')::float8 + o * (listing#>>'{price,output}')::float8) / 1e6 end as reserve_usd
+  from asked q join a on a.name = q.agent, lateral (
+    select coalesce((listing#>>'{reserve,inputTokens}')::int, 0) + octet_length(q.task) / 3 as i,
+      coalesce((listing#>>'{reserve,outputTokens}')::int, 0) as o
+  ) t
 ), r as (
   insert into pawl.runs (
-    id, agent, model, language, llm_name, llm_timeout_ms, llm_attempts, status, deadline_at, max_steps, max_turns, deadline_ms, on_limit,
-    next_seq, open_steps, suspended_steps, steps_used, last_event, input_is_text, input_hash, key, tenant, tags)
+    id, agent, model, language, llm_name, llm_timeout_ms, llm_attempts, status, deadline_at, max_steps, max_turns, max_tokens, max_cost_usd,
+    deadline_ms, on_limit, reserve_input, reserve_output, reserve_usd, next_seq, open_steps, suspended_steps, steps_used, last_event, input_is_text, input_hash, key, tenant, tags)
   select q.id, q.agent, q.model, coalesce(listing->>'language', 'en'), coalesce(q.model, listing->>'model'),
     (listing->>'llmTimeoutMs')::int, (listing->>'llmAttempts')::int, 'pending',
     now() + coalesce(q.deadline_ms, (listing#>>'{limits,deadlineMs}')::bigint) * interval '1 millisecond',
     coalesce(q.max_steps, (listing#>>'{limits,maxSteps}')::int), coalesce(q.max_turns, (listing#>>'{limits,maxTurns}')::int),
+    coalesce(q.max_tokens, (listing#>>'{limits,maxTokens}')::bigint),
+    coalesce(q.max_cost_usd, (listing#>>'{limits,maxCostUsd}')::float8),
     coalesce(q.deadline_ms, (listing#>>'{limits,deadlineMs}')::bigint), coalesce(q.on_limit, listing#>>'{limits,onLimit}'),
-    2, 1, 0, 1, 1, q.input_is_text, q.input_hash, q.key, q.tenant, q.tags::jsonb
-  from asked q join a on a.name = q.agent
+    reserve_input, reserve_output, reserve_usd, 2, 1, 0, 1, 1, q.input_is_text, q.input_hash, q.key, q.tenant, q.tags::jsonb
+  from asked q join a on a.name = q.agent join priced p on p.id = q.id
   order by q.tenant, q.agent, q.key, q.n
   on conflict (tenant, agent, key) where key is not null do nothing
   returning id, llm_name, llm_timeout_ms, llm_attempts
@@ -79,6 +91,8 @@ export async function insertRuns(
       column((run) => JSON.stringify(run.tags)),
       column((run) => run.delayMs),
       column((run) => JSON.stringify({ role: 'user', content: run.task })),
+      column((run) => run.limits.maxTokens ?? null),
+      column((run) => run.limits.maxCostUsd ?? null),
     ],
   });
   return { made: new Set(rows[0]?.ids), agents: new Set(rows[0]?.known) };

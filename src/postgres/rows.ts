@@ -34,6 +34,8 @@ export interface RunRow {
   deadline_at: Time | null;
   max_steps: number;
   max_turns: number;
+  max_tokens: string | number | null;
+  max_cost_usd: number | null;
   deadline_ms: string | number | null;
   on_limit: string;
   rev: number;
@@ -48,6 +50,9 @@ export interface RunRow {
   output_tokens: string | number;
   cost_usd: number | null;
   usage_estimated: boolean;
+  reserve_input: number;
+  reserve_output: number;
+  reserve_usd: number | null;
   objections: number;
   conduct: string | null;
   window_from: number;
@@ -175,6 +180,8 @@ export function readRun(row: RunRow): RunState {
     limits: {
       maxSteps: row.max_steps,
       maxTurns: row.max_turns,
+      maxTokens: row.max_tokens === null ? null : Number(row.max_tokens),
+      maxCostUsd: row.max_cost_usd,
       deadlineMs: row.deadline_ms === null ? null : Number(row.deadline_ms),
       onLimit: row.on_limit as OnLimit,
     },
@@ -192,6 +199,7 @@ export function readRun(row: RunRow): RunState {
       costUsd: row.cost_usd,
       estimated: row.usage_estimated,
     },
+    reserve: { inputTokens: row.reserve_input, outputTokens: row.reserve_output, costUsd: row.reserve_usd },
     objections: row.objections,
     conduct: row.conduct === null ? null : (JSON.parse(row.conduct) as Conduct),
     windowFrom: row.window_from,
@@ -223,6 +231,8 @@ export function writeRun(run: RunState) {
     deadline_at: run.deadlineAt,
     max_steps: run.limits.maxSteps,
     max_turns: run.limits.maxTurns,
+    max_tokens: run.limits.maxTokens,
+    max_cost_usd: run.limits.maxCostUsd,
     deadline_ms: run.limits.deadlineMs,
     rev: run.rev,
     writes: run.writes + 1,
@@ -236,6 +246,9 @@ export function writeRun(run: RunState) {
     output_tokens: run.usage.outputTokens,
     cost_usd: run.usage.costUsd,
     usage_estimated: run.usage.estimated,
+    reserve_input: run.reserve.inputTokens,
+    reserve_output: run.reserve.outputTokens,
+    reserve_usd: run.reserve.costUsd,
     objections: run.objections,
     conduct: run.conduct === null ? null : JSON.stringify(run.conduct),
     window_from: run.windowFrom,

@@ -104,6 +104,8 @@ export const runs = pawl.table(
     deadlineAt: at('deadline_at'),
     maxSteps: integer('max_steps').notNull(),
     maxTurns: integer('max_turns').notNull(),
+    maxTokens: bigint('max_tokens', { mode: 'number' }),
+    maxCostUsd: doublePrecision('max_cost_usd'),
     deadlineMs: bigint('deadline_ms', { mode: 'number' }),
     onLimit: text('on_limit').notNull(),
     rev: integer('rev').notNull().default(0),
@@ -118,6 +120,9 @@ export const runs = pawl.table(
     outputTokens: bigint('output_tokens', { mode: 'number' }).notNull().default(0),
     costUsd: doublePrecision('cost_usd'),
     usageEstimated: boolean('usage_estimated').notNull().default(false),
+    reserveInput: integer('reserve_input').notNull().default(0),
+    reserveOutput: integer('reserve_output').notNull().default(0),
+    reserveUsd: doublePrecision('reserve_usd'),
     objections: integer('objections').notNull().default(0),
     /** JSON text of a core Conduct. */
     conduct: text('conduct'),
@@ -161,6 +166,14 @@ export const runs = pawl.table(
       sql.raw(`(ending_at is null) = (ending_status is null) and (ending_at is null) = (ending_reason is null)`),
     ),
     check('runs_failed_has_reason', sql.raw(`status not in ('failed', 'cancelled') or reason is not null`)),
+    check(
+      'runs_budgets',
+      sql.raw(`(max_tokens is null or max_tokens > 0) and (max_cost_usd is null or max_cost_usd > 0)`),
+    ),
+    check(
+      'runs_reserve',
+      sql.raw(`reserve_input >= 0 and reserve_output >= 0 and (reserve_usd is null or reserve_usd >= 0)`),
+    ),
     check('runs_conduct_is_an_object', sql.raw(`conduct is null or conduct like '{%}'`)),
     check('runs_key_length', sql.raw(`key is null or length(key) between 1 and 255`)),
   ],

@@ -6,7 +6,7 @@
 import { type Changes, Draft, type DraftEvent, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
 import type { StoredMessage } from '../core/message.js';
-import { noUsage, type RunState } from '../core/run.js';
+import { costOf, noUsage, type RunState } from '../core/run.js';
 import { type AttemptRecord, isOpen, type StepState } from '../core/step.js';
 import type { AgentListing, NewRun } from '../core/view.js';
 import type { ClaimAnswer, ClaimRequest, Dispatch, Refusal, StepScope } from '../ports.js';
@@ -30,6 +30,11 @@ export function acceptRun(asked: NewRun, listing: AgentListing, now: Date): RunR
   const given = Object.entries(asked.limits).filter(([, value]) => value != null);
   const limits = { ...listing.limits, ...Object.fromEntries(given) };
   const llmName = asked.model ?? listing.model;
+  const task = typeof asked.input === 'string' ? asked.input : JSON.stringify(asked.input);
+  const message = { role: 'user', content: task } as const;
+  const { inputTokens, outputTokens } = listing.reserve;
+  const taskTokens = Math.floor(Buffer.byteLength(JSON.stringify(message)) / 3);
+  const expected = { inputTokens: inputTokens + taskTokens, outputTokens };
   const run: RunState = {
     id: asked.id,
     agent: asked.agent,
@@ -56,6 +61,7 @@ export function acceptRun(asked: NewRun, listing: AgentListing, now: Date): RunR
     stepsUsed: 0,
     turnsUsed: 0,
     usage: noUsage,
+    reserve: { ...expected, costUsd: costOf(expected, llmName === listing.model ? listing.price : null) },
     objections: 0,
     conduct: null,
     windowFrom: 0,
@@ -67,14 +73,13 @@ export function acceptRun(asked: NewRun, listing: AgentListing, now: Date): RunR
     startedAt: null,
     finishedAt: null,
   };
-  const task = typeof asked.input === 'string' ? asked.input : JSON.stringify(asked.input);
   const rows: RunRows = {
     run,
     input: asked.input,
     key: asked.key,
     tags: asked.tags,
     steps: new Map(),
-    messages: [{ seq: 0, pos: 0, tokens: null, message: { role: 'user', content: task } }],
+    messages: [{ seq: 0, pos: 0, tokens: null, message }],
     attempts: [],
     outputs: new Map(),
     events: [],

@@ -3,7 +3,7 @@
  * It passes the same contract suite as the real adapter. Tokens are four characters each; time is the given clock's.
  */
 import type { LlmAnswer, LlmFailure, LlmReply } from '../core/outcome.js';
-import type { Usage } from '../core/run.js';
+import { costOf, type Price, type Usage } from '../core/run.js';
 import type { Llm, LlmRequest } from '../ports.js';
 import { type Script, type ScriptedAnswer, type ScriptedFault, toReply } from './script.js';
 import { argumentsText, asJson, countRoughly } from './wire.js';
@@ -16,12 +16,14 @@ export interface ScriptedLlm extends Llm {
 export interface ScriptedLlmOptions {
   /** Tokens any model's context holds; absent: 128,000. */
   contextTokens?: number;
+  /** Of any model; absent: not known. */
+  price?: Price;
   /** Waits `ms` or until aborted, then resolves; absent: a real timer. Bounds a call that hangs, and delays one that is slow. */
   sleep?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 export function scriptedLlm(script: Script, options: ScriptedLlmOptions = {}): ScriptedLlm {
-  const { contextTokens = 128_000, sleep = sleepFor } = options;
+  const { contextTokens = 128_000, price = null, sleep = sleepFor } = options;
   const requests: LlmRequest[] = [];
 
   async function answer(request: LlmRequest, signal: AbortSignal, callIndex: number): Promise<LlmAnswer> {
@@ -51,15 +53,26 @@ export function scriptedLlm(script: Script, options: ScriptedLlmOptions = {}): S
         return { ok: false, failure: retryable('server_error', `the script threw: ${String(thrown)}`) };
       });
       try {
-        return await Promise.race([answered, late]);
+        return priced(await Promise.race([answered, late]), price);
       } finally {
         signal.removeEventListener('abort', abort);
         stop.abort();
       }
     },
     countTokens: async (_, texts) => texts.map(countRoughly),
+    price: () => price,
     contextTokens: () => contextTokens,
   };
+}
+
+function priced(answer: LlmAnswer, price: Price | null): LlmAnswer {
+  if (answer.ok) return { ok: true, reply: { ...answer.reply, usage: withCost(answer.reply.usage, price) } };
+  const { usage } = answer.failure;
+  return usage === null ? answer : { ok: false, failure: { ...answer.failure, usage: withCost(usage, price) } };
+}
+
+function withCost(usage: Usage, price: Price | null): Usage {
+  return { ...usage, costUsd: costOf(usage, price) };
 }
 
 function readAnswer(request: LlmRequest, answer: ScriptedAnswer): LlmAnswer {

@@ -64,6 +64,7 @@ export function castOf({ stageUrl, caseId }: { stageUrl: string; caseId: string 
   const llm: Llm = {
     complete: async (request, signal) => (await ask('model', { caseId, request }, signal)) as LlmAnswer,
     countTokens: async (_, texts) => texts.map((text) => Math.ceil(text.length / 4)),
+    price: () => null,
     contextTokens: () => 128_000,
   };
   return { agent, llm };

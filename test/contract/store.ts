@@ -614,7 +614,7 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
 
     it('notes on an attempt that lost its claim what came back late and what it cost, once, and counts it nowhere else', async () => {
       const runId = await bench.start();
-      const { token } = await bench.claim(runId, 1);
+      const { token, run: claimed } = await bench.claim(runId, 1);
       await bench.store.noteLate(token, 'still on the step: there is no attempt yet');
       await bench.change(runId, (draft) => releaseClaim(draft, 1, token, 'crash'));
       await bench.store.noteLate(token, 'returned late: reply', usage);
@@ -622,7 +622,8 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       await bench.store.noteLate(randomUUID(), 'of nobody');
       const { attempts, run } = await bench.rows(runId);
       expect(attempts).toMatchObject([{ token, lateNote: 'returned late: reply', usage }]);
-      expect(run.usage).toMatchObject({ inputTokens: 0, estimated: true });
+      expect(run.usage).toMatchObject({ ...claimed.reserve, estimated: true });
+      expect(claimed.reserve).toMatchObject({ inputTokens: 62, outputTokens: 20 });
     });
 
     it('knows the once calls of a run that failed or are unknown, and no others', async () => {

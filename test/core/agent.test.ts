@@ -30,7 +30,7 @@ describe('defineAgent', () => {
     expect(agent).toMatchObject({
       model: null,
       tools: [],
-      limits: { maxSteps: 60, maxTurns: 25, deadlineMs: null, onLimit: 'finish' },
+      limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
       retry: { attempts: 4, baseMs: 1_000, capMs: 60_000 },
       llmTimeoutMs: 120_000,
       context: { windowTokens: null, compactAt: 0.8, compactTo: 0.5, keepTurns: 4 },
@@ -56,6 +56,8 @@ describe('defineAgent', () => {
     ['limits that are a number', { limits: 5 }, /limits must be an object of options, not 5 \(number\)/],
     ['no steps', { limits: { maxSteps: 0 } }, /limits: maxSteps must be a whole number from 1/],
     ['a deadline in the past', { limits: { deadlineMs: -1 } }, /limits: deadlineMs/],
+    ['a budget of nothing', { limits: { maxTokens: 0 } }, /limits: maxTokens must be a whole number from 1/],
+    ['a cost below nothing', { limits: { maxCostUsd: -1 } }, /limits: maxCostUsd must be a number from/],
     ['an unknown onLimit', { limits: { onLimit: 'stop' } }, /'finish', 'fail', 'suspend', not "stop"/],
     [
       'text for a number',
@@ -90,8 +92,6 @@ describe('defineAgent', () => {
     ['mode', { mode: 'plan' }],
     ['toolCalling', { toolCalling: 'json' }],
     ['verify', { verify: () => undefined }],
-    ['limits: maxTokens', { limits: { maxTokens: 1_000 } }],
-    ['limits: maxCostUsd', { limits: { maxCostUsd: 1 } }],
     ['context: facts', { context: { facts: 10 } }],
     ['fallback models', { model: ['a', 'b'] }],
   ])('refuses %s as not built', (option, change) => {
@@ -157,9 +157,11 @@ describe('an agent as registered', () => {
       version: agent.version,
       model: 'gpt-4o-mini',
       language: 'en',
-      limits: { maxSteps: 60, maxTurns: 25, deadlineMs: null, onLimit: 'finish' },
+      limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
       llmTimeoutMs: 120_000,
       llmAttempts: 4,
+      reserve: { inputTokens: expect.any(Number), outputTokens: 1_000 },
+      price: null,
       tools: [{ name: 'search', description: 'Searches', effect: 'none', effectDeclared: false }],
       registeredAt: null,
     });

@@ -43,6 +43,9 @@ const refused: [constraint: string, statement: string][] = [
   ['runs_status', run(`status = 'waiting', open_steps = 0, suspended_steps = 0`)],
   ['runs_reason', run(`reason = 'bad luck'`)],
   ['runs_on_limit', run(`on_limit = 'explode'`)],
+  ['runs_budgets', run(`max_tokens = 0`)],
+  ['runs_budgets', run(`max_cost_usd = 0`)],
+  ['runs_reserve', run(`reserve_input = -1`)],
   ['runs_conduct_is_an_object', run(`conduct = '[1]'`)],
   // A running run has a step that may move; a suspended one has only suspended ones; a final one has none open.
   ['runs_steps_match_status', run(`suspended_steps = 3`)],

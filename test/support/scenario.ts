@@ -7,7 +7,7 @@ import type { Draft } from '../../src/core/draft.js';
 import type { LlmFailure, Outcome, PlannedCall, StorableText } from '../../src/core/outcome.js';
 import { type Recorded, recordOutcome } from '../../src/core/record.js';
 import { type ClaimDeath, releaseClaim } from '../../src/core/recover.js';
-import type { Limits, Reason, Usage } from '../../src/core/run.js';
+import type { Limits, Reason, Reserve, Usage } from '../../src/core/run.js';
 import { noUsage } from '../../src/core/run.js';
 import type { StepState } from '../../src/core/step.js';
 import { callHash, canonicalJson } from '../../src/core/storable.js';
@@ -21,9 +21,11 @@ export const listing: AgentListing = {
   version: 'v1',
   model: 'scripted',
   language: 'en',
-  limits: { maxSteps: 60, maxTurns: 25, deadlineMs: null, onLimit: 'finish' },
+  limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
   llmTimeoutMs: 120_000,
   llmAttempts: 4,
+  reserve: { inputTokens: 50, outputTokens: 20 },
+  price: null,
   tools: [],
   registeredAt: null,
 };
@@ -145,6 +147,9 @@ export class Scenario {
   }
 }
 
+/** Of a call as most are. */
+export const reserve: Reserve = { inputTokens: 100, outputTokens: 20, costUsd: null };
+
 export const usage: Usage = { ...noUsage, inputTokens: 100, outputTokens: 10 };
 
 export function text(words: string): StorableText {
@@ -167,6 +172,7 @@ export function says(content: string, more: Partial<Reply> = {}): Reply {
     tokens: 5,
     windowFrom: 0,
     repetition: null,
+    reserve,
   };
   return { kind: 'reply', content, calls: [], ...rest, ...more };
 }
@@ -216,7 +222,9 @@ export function fails(more: { retry?: boolean; retryInMs?: number; code?: string
 
 export function llmFails(
   failure: Partial<LlmFailure> = {},
-  more: { retryInMs?: number; shorterFrom?: number | null; lastBecause?: Reason | null } = {},
+  more: Partial<
+    Pick<Extract<Outcome, { kind: 'llm_failure' }>, 'retryInMs' | 'shorterFrom' | 'lastBecause' | 'reserve'>
+  > = {},
 ): Outcome {
   return {
     kind: 'llm_failure',
@@ -231,6 +239,7 @@ export function llmFails(
     },
     retryInMs: 2_000,
     shorterFrom: null,
+    reserve,
     lastBecause: null,
     ...more,
   };

@@ -285,6 +285,53 @@ describe('a limit', () => {
   });
 });
 
+describe('a budget of cost', () => {
+  const price = { input: 1_000, cachedInput: 100, output: 2_000 };
+  const spend = (given: { price?: typeof price }) => {
+    const script: Script = (request, { callIndex }) =>
+      request.tools.length > 0
+        ? { calls: [{ name: 'look', arguments: { n: callIndex } }] }
+        : 'what I found for the money';
+    return scriptedLlm(script, { ...given, sleep: (ms, signal) => town.clock.sleep(ms, signal) });
+  };
+
+  it('ends in a last answer that it still pays for', async () => {
+    const model = spend({ price });
+    await town.startWorker({ agents: [agent([look()], { maxOutputTokens: 50 })], llm: model });
+    const id = await town.start({ agent: 'helper', limits: { maxCostUsd: 2, maxTurns: 1_000, maxSteps: 1_000 } });
+    const run = await town.settled(id);
+    expect(run).toMatchObject({ status: 'completed', reason: 'max_cost', output: 'what I found for the money' });
+    expect(model.requests.length).toBeGreaterThan(3);
+    expect(run.usage.costUsd).toBeLessThanOrEqual(2);
+    expect(run.usage.costUsd).toBeGreaterThan(1);
+  });
+
+  it('is registered with the price, so that even a first call that is lost is charged', async () => {
+    const agents = [agent([look()])];
+    const victim = await town.startWorker({
+      agents,
+      llm: scriptedLlm(() => new Promise(() => {}), { price, sleep: (ms, signal) => town.clock.sleep(ms, signal) }),
+    });
+    const id = await town.start({ agent: 'helper', limits: { maxCostUsd: 0.01, onLimit: 'fail' } });
+    expect(town.run(id).reserve.costUsd).toBeGreaterThan(0.01);
+    expect(await town.settled(id)).toMatchObject({ status: 'failed', reason: 'max_cost', usage: { inputTokens: 0 } });
+    const other = await town.start({ agent: 'helper', limits: { maxCostUsd: 1_000 } });
+    await town.until(() => town.rows(other).steps.get(1)?.status === 'running', 1_000);
+    victim.kill();
+    await town.startWorker({ agents, llm: spend({ price }) });
+    await town.until(() => town.run(other).usage.costUsd !== null, 30_000);
+    expect(town.run(other).usage).toMatchObject({ estimated: true });
+  });
+
+  it('is not kept without a price, and tokens are', async () => {
+    const model = spend({});
+    await town.startWorker({ agents: [agent([look()])], llm: model });
+    const id = await town.start({ agent: 'helper', limits: { maxCostUsd: 0.01, maxTokens: 5_000 } });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', reason: 'max_tokens' });
+    expect(town.rows(id).events.map(({ type }) => type)).toContain('run.price_unknown');
+  });
+});
+
 describe('a run that does not get on', () => {
   const words = wordsOf('en');
   const lastWordOf = (request: Pick<LlmRequest, 'messages'> | undefined) => request?.messages.at(-1)?.content ?? '';

@@ -520,6 +520,7 @@ function leavePending({ tables, clients, model, workers }: Evidence): void {
     finished_at: null,
     open_steps: 1,
     input_tokens: 0,
+    output_tokens: 0,
     usage_estimated: false,
   };
   Object.assign(runOf(tables, 'run_2'), { ...run, last_event: 1 });

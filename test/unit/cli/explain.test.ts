@@ -11,7 +11,11 @@ const waits: WaitingFor[] = [
   ...kinds.map((kind) => ({ kind, step: 3, detail: null })),
   { kind: 'operator', step: 3, detail: 'paused' },
   { kind: 'operator', step: 3, detail: 'identical:2' },
-  ...['max_steps', 'max_turns', 'deadline'].map((detail) => ({ kind: 'limit' as const, step: 3, detail })),
+  ...['max_steps', 'max_turns', 'max_tokens', 'max_cost', 'deadline'].map((detail) => ({
+    kind: 'limit' as const,
+    step: 3,
+    detail,
+  })),
 ];
 
 it('there are words for every reason', () => {

@@ -135,7 +135,7 @@ export function aRun(given: Partial<RunView> = {}): RunView {
     steps: 2,
     turns: 1,
     usage: { inputTokens: 1_204, cachedInputTokens: 0, outputTokens: 88, costUsd: 0.0021, estimated: false },
-    limits: { maxSteps: 60, maxTurns: 25, deadlineMs: null, onLimit: 'finish' },
+    limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
     tags: {},
     key: null,
     tenant: null,

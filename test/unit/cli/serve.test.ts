@@ -105,7 +105,7 @@ describe('what is registered', () => {
     name: 'billing',
     version: 'abc',
     model: 'gpt-4o-mini',
-    limits: { maxSteps: 60, maxTurns: 25, deadlineMs: 3_600_000, onLimit: 'finish' },
+    limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: 3_600_000, onLimit: 'finish' },
     tools: [tool],
     registeredAt: '2026-03-01T11:58:00.000Z',
   } as unknown as AgentListing;

@@ -72,8 +72,6 @@ describe('what the documented surface names and this version lacks', () => {
     [['run', 'a', 'x', '--thread', 't'], '--thread'],
     [['run', 'a', 'x', '--lane', 'l'], '--lane'],
     [['run', 'a', 'x', '--priority', '3'], '--priority'],
-    [['run', 'a', 'x', '--max-cost-usd', '1'], '--max-cost-usd'],
-    [['runs', 'resume', 'run_1', '--max-cost-usd', '1'], '--max-cost-usd'],
   ])('pawl %j is refused by name', async (args, name) => {
     const ran = await pawl(args);
     expect(ran.err).toMatch(new RegExp(`^error: ${name} is not built in this version`));

@@ -202,7 +202,11 @@ export const sabotages: Sabotage[] = [
     name: 'lost usage not counted',
     breaks: 'a model call that was lost with its worker costs nothing',
     edits: [
-      { file: 'src/core/recover.ts', find: '    step.usage = lostUsage;\n    draft.charge(lostUsage);\n', put: '' },
+      {
+        file: 'src/core/recover.ts',
+        find: '    step.usage = lostUsage(draft.run);\n    draft.charge(step.usage);\n',
+        put: '',
+      },
     ],
     caughtBy: ['I10'],
   },
