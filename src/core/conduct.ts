@@ -21,6 +21,10 @@ export interface Conduct {
   failedTurns: number;
   /** Of the last call that failed, while the turn or the turns in a row have failures. */
   lastError: string | null;
+  /** Tools that refused permission: they are not called again. */
+  closed?: readonly string[];
+  /** Calls so far of the tools that have a limit of them. */
+  calls?: Readonly<Record<string, number>>;
 }
 
 const newTurn: Conduct['turn'] = { calls: 0, failed: 0, answered: 0, asked: 0, got: 0, withheld: false };
@@ -45,7 +49,13 @@ export interface AnsweredCall {
 
 const keptErrorChars = 300;
 /** Said of calls that no tool was asked for, or that a tool answered: neither a failure of the tool nor a success. */
-const saysNothing: ReadonlySet<string> = new Set(['not_executed', 'withheld', 'permission_denied', 'aborted']);
+const saysNothing: ReadonlySet<string> = new Set([
+  'not_executed',
+  'withheld',
+  'permission_denied',
+  'objection',
+  'aborted',
+]);
 
 export function noteCall(before: Conduct | null, call: AnsweredCall): Conduct {
   const conduct = before ?? blank;
@@ -54,8 +64,10 @@ export function noteCall(before: Conduct | null, call: AnsweredCall): Conduct {
   const failed = code !== null && !saysNothing.has(code);
   const asked = askedBy({ ...call, fault: code === 'not_executed' ? call.text : null });
   const got = signature([String(asked), call.text]);
+  const closes = code === 'permission_denied' && conduct.closed?.includes(call.name) !== true;
   return {
     ...conduct,
+    ...(closes ? { closed: [...(conduct.closed ?? []), call.name] } : {}),
     turn: {
       calls: turn.calls + 1,
       failed: turn.failed + (failed ? 1 : 0),
@@ -66,6 +78,22 @@ export function noteCall(before: Conduct | null, call: AnsweredCall): Conduct {
     },
     lastError: failed ? `${call.name}: ${call.error?.message ?? ''}`.slice(0, keptErrorChars) : conduct.lastError,
   };
+}
+
+/** Counts a call of a tool that has a limit of calls. */
+export function countCall(before: Conduct | null, name: string): Conduct {
+  const conduct = before ?? blank;
+  return { ...conduct, calls: { ...conduct.calls, [name]: callsOf(conduct, name) + 1 } };
+}
+
+/** Calls so far of a tool that has a limit of them. */
+export function callsOf(conduct: Conduct | null, name: string): number {
+  return conduct?.calls !== undefined && Object.hasOwn(conduct.calls, name) ? (conduct.calls[name] ?? 0) : 0;
+}
+
+/** Whether a tool refused permission in this run. */
+export function isDenied(conduct: Conduct | null, name: string): boolean {
+  return conduct?.closed?.includes(name) === true;
 }
 
 /** Closes the turn under way, where it called anything. */

@@ -2,6 +2,7 @@
  * Decide: what comes next, given a run, the step that ran and what it produced. Pure and total: every outcome of every
  * step has its decision here. record.ts carries the decision out; nothing here changes anything.
  */
+import { callsOf } from './conduct.js';
 import { guardLlmStep, isClosed, roomForCalls } from './limits.js';
 import type { Outcome, PlannedCall, StorableText } from './outcome.js';
 import type { Reason, RunError, RunState } from './run.js';
@@ -135,16 +136,23 @@ function admitCalls(
   let leftForFaults = room - calls.filter((call) => call.fault === null).length;
   let finishingAs = run.finishingAs;
   const sequentialBefore = new Set<string>();
+  const called = new Map<string, number>();
   const admitted = calls.map((call): Admission => {
     if (call.fault !== null) {
       leftForFaults -= 1;
       const { text, tokens } = call.fault;
       return { call, as: 'not_executed', text, tokens, counts: leftForFaults >= 0 };
     }
+    const callsBefore = called.get(call.name) ?? callsOf(run.conduct, call.name);
+    if (call.maxCalls !== null && callsBefore >= call.maxCalls) {
+      const text = wordsOf(run.language).maxCalls(call.name, call.maxCalls);
+      return { call, as: 'not_executed', text, tokens: Math.ceil(text.length / 2), counts: left > 0 };
+    }
     if (left === 0 && run.limits.onLimit === 'finish') {
       finishingAs ??= 'max_steps';
       return { call, as: 'not_executed', ...notExecuted(run, finishingAs), counts: false };
     }
+    called.set(call.name, callsBefore + 1);
     const identical = call.identicalTo === null ? null : `identical:${call.identicalTo}`;
     if (left === 0) {
       const detail = identical === null ? 'max_steps' : `max_steps ${identical}`;

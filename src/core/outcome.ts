@@ -40,7 +40,7 @@ export type LlmAnswer = { ok: true; reply: LlmReply } | { ok: false; failure: Ll
 export interface CallFault {
   text: string;
   tokens: number;
-  code?: 'withheld';
+  code?: 'withheld' | 'permission_denied';
 }
 
 /** A tool call of a reply, checked and ready to be planned as a step. */
@@ -56,6 +56,8 @@ export interface PlannedCall {
   maxAttempts: number;
   timeoutMs: number;
   sequential: boolean;
+  /** Calls of this tool that a run may make; null: any number. */
+  maxCalls: number | null;
   /** Set when the call will not be executed (unknown tool, invalid arguments, a repetition): what the model is told instead. */
   fault: CallFault | null;
   /** Set when an identical `once` call of this run failed or is unknown: an operator decides whether this one may run. */

@@ -3,7 +3,7 @@
  * here too, from the rows as they are now, so a command that came while the call was under way is never overlooked and
  * nothing has to be performed again. A repeated record finds its receipt and answers as the first did.
  */
-import { noteCall } from './conduct.js';
+import { countCall, noteCall } from './conduct.js';
 import { type Admission, type Decision, decide, notExecuted } from './decide.js';
 import { type Draft, unknownOutcome } from './draft.js';
 import { isClosed } from './limits.js';
@@ -222,6 +222,8 @@ function planCall(draft: Draft, asking: StepState, admission: Admission, positio
     counts: admission.as === 'not_executed' ? admission.counts : true,
     idempotencyKey: (seq) => idempotencyKey(draft.run.id, seq, call.canonicalArguments),
   });
+  if (call.maxCalls !== null && admission.as !== 'not_executed')
+    draft.run.conduct = countCall(draft.run.conduct, call.name);
   if (admission.as === 'pending') draft.makePending(planned, { redispatch: true });
   else if (admission.as === 'suspended') draft.suspend(planned, admission.on, admission.detail);
   else {

@@ -61,7 +61,7 @@ function countDeath(draft: Draft, step: StepState, death: ClaimDeath, error: { c
       step.failures += 1;
       if (step.failures < step.maxAttempts) break;
       if (step.kind === 'tool') {
-        const text = wordsOf(draft.run.language).toolTimedOut(step.name, step.timeoutMs);
+        const text = wordsOf(draft.run.language).toolTimedOut(step.name, step.timeoutMs, step.failures);
         observe(
           draft,
           step,

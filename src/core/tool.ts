@@ -69,11 +69,16 @@ export interface ToolOptions<Input extends SchemaInput = SchemaInput> {
   /** Calls within one turn run one after the other, in the model's order. */
   sequential?: boolean;
   execute: (args: ValueOf<Input>, context: ToolContext) => unknown;
+  /** Calls that one run may make. */
+  maxCalls?: number;
+  /**
+   * Looks at the arguments before the tool acts: text is an objection, which the model gets in place of a result. Asked at
+   * each attempt; what it throws counts as a throw of the tool.
+   */
+  check?: (args: ValueOf<Input>, context: ToolContext) => string | undefined | Promise<string | undefined>;
   /** Not built in this version: */
   approval?: undefined | false;
   cacheMs?: 0;
-  maxCalls?: undefined;
-  check?: undefined;
   extractFacts?: undefined;
 }
 
@@ -89,10 +94,14 @@ export interface Tool {
   /** `tool`, or the name of the tool's pool. */
   readonly queue: string;
   readonly sequential: boolean;
+  /** Null: any number. */
+  readonly maxCalls: number | null;
   /** JSON Schema of the arguments, as a model is shown it. */
   readonly parameters: JsonSchema;
   /** Reads arguments as a model wrote them. Never throws. */
   parse(argumentsText: string, words?: Words): ParsedArguments;
+  /** `args` as `parse` gave them. Null: nothing is checked. May throw anything. */
+  readonly check: ((args: unknown, context: ToolContext) => unknown) | null;
   /** `args` as `parse` gave them. May throw anything. */
   execute(args: unknown, context: ToolContext): unknown;
 }
@@ -119,7 +128,7 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
   tool.knowsOnly(optionNames);
   tool.notBuilt('approval', (value) => value === false);
   tool.notBuilt('cacheMs', (value) => value === 0);
-  for (const field of ['maxCalls', 'check', 'extractFacts']) tool.notBuilt(field);
+  tool.notBuilt('extractFacts');
   const effect = tool.oneOf('effect', effects, 'none');
   const schema = schemaOf(tool);
   const { execute } = options;
@@ -136,6 +145,8 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
     attempts: attemptsOf(tool, effect),
     queue: queueOf(tool),
     sequential: tool.boolean('sequential', false),
+    maxCalls: tool.optionalInteger('maxCalls', 1, 1_000_000),
+    check: checkOf(tool),
     parameters: schema.json,
     parse: (text: string, words: Words = wordsOf('en')) => parseArguments(name, schema, text, words),
     // `parse` is the only maker of args, and the schema's type is theirs.
@@ -168,6 +179,13 @@ function onUnknownOf(tool: Options, effect: Effect): unknown {
     tool.refuse('onUnknown', "'ask', 'tell' or a function");
   }
   return given;
+}
+
+function checkOf(tool: Options): Tool['check'] {
+  const { check } = tool.given;
+  if (check === undefined) return null;
+  if (typeof check !== 'function') tool.refuse('check', 'a function');
+  return check as Tool['check'];
 }
 
 function queueOf(tool: Options): string {

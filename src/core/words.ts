@@ -12,9 +12,16 @@ export interface Words {
   unknownTool(name: string, tools: readonly string[]): string;
   invalidArguments(name: string, issues: readonly Issue[]): string;
   unparseableArguments(name: string, problem: string): string;
-  toolThrew(name: string, message: string): string;
-  toolTimedOut(name: string, timeoutMs: number): string;
+  /** `tries`: what the same call was tried already. */
+  toolThrew(name: string, message: string, tries: number): string;
+  toolTimedOut(name: string, timeoutMs: number, tries: number): string;
   permissionDenied(name: string, message: string): string;
+  /** The tool refused permission before. */
+  closed(name: string): string;
+  /** The tool's own check objects to the arguments. */
+  objectedTo(name: string, objection: string): string;
+  /** The run has made all the calls of the tool that it may make. */
+  maxCalls(name: string, most: number): string;
   /** The tool vouches that it did nothing, and has no attempts left. */
   notStarted(name: string, message: string): string;
   /** Stands with the next request of a run that repeats itself. */
@@ -64,11 +71,17 @@ const english: Words = {
     `${name} was not called: its arguments do not fit its schema.\n${list(issues, 'expected', 'got', 'the arguments')}\nCall it again with arguments that fit.`,
   unparseableArguments: (name, problem) =>
     `${name} was not called: its arguments cannot be used (${problem}). Call it again with one JSON object.`,
-  toolThrew: (name, message) => `${name} failed: ${message}`,
-  toolTimedOut: (name, timeoutMs) =>
-    `${name} did not answer within ${seconds(timeoutMs)} s and was stopped. It may have done a part of its work.`,
+  toolThrew: (name, message, tries) => `${name} failed: ${message}\n${anotherWay(tries)}`,
+  toolTimedOut: (name, timeoutMs, tries) =>
+    `${name} did not answer within ${seconds(timeoutMs)} s and was stopped. It may have done a part of its work.\n${anotherWay(tries)}`,
   permissionDenied: (name, message) =>
-    `${name} was refused permission${message === '' ? '' : `: ${message}`}. The same call will be refused again.`,
+    `${name} was refused permission${message === '' ? '' : `: ${message}`}. Do not ask for it again in this run: do without it, or tell the user that permission is missing.`,
+  closed: (name) =>
+    `${name} was not called: it has refused permission in this run. Do not ask for it again: do without it, or tell the user that permission is missing.`,
+  objectedTo: (name, objection) =>
+    `${name} was not carried out: ${objection}\nCall it again with arguments that meet this, or choose another way.`,
+  maxCalls: (name, most) =>
+    `not executed: ${name} may be called ${most === 1 ? 'once' : `${most} times`} in a run, and was. Go on with what you have.`,
   notStarted: (name, message) => `${name} could not start, and did nothing${message === '' ? '' : `: ${message}`}.`,
   repeats: ({ rung, period, turns, sameResults }) => {
     const what = period === 1 ? 'made the same calls' : `gone through the same cycle of ${period} turns of calls`;
@@ -100,6 +113,16 @@ const english: Words = {
   turnsLeftOut: () => '[Pawl] Earlier turns of this run are left out here to save room.',
 };
 
+/** The second level of trying again: the model's, after the same call was tried as often as it may be. */
+function anotherWay(tries: number): string {
+  const times = tries === 1 ? 'once' : `${tries} times`;
+  return `The call was tried ${times}. Choose another way: other arguments, a smaller step or another tool.`;
+}
+
+function anotherWayInChinese(tries: number): string {
+  return `这次调用已尝试 ${tries} 次。请换一种方式:换参数、缩小步骤或换一个工具。`;
+}
+
 const limitsInChinese: Partial<Record<Reason, string>> = {
   max_steps: '步骤上限',
   max_turns: '轮次上限',
@@ -117,10 +140,14 @@ const chinese: Words = {
   invalidArguments: (name, issues) =>
     `未调用 ${name}:参数不符合其 schema。\n${list(issues, '应为', '实际为', '参数')}\n请用符合要求的参数重新调用。`,
   unparseableArguments: (name, problem) => `未调用 ${name}:参数无法使用(${problem})。请用一个 JSON 对象重新调用。`,
-  toolThrew: (name, message) => `${name} 失败:${message}`,
-  toolTimedOut: (name, timeoutMs) =>
-    `${name} 在 ${seconds(timeoutMs)} 秒内没有返回,已被中止。它可能已经完成了部分工作。`,
-  permissionDenied: (name, message) => `${name} 没有权限${message === '' ? '' : `:${message}`}。同样的调用还会被拒绝。`,
+  toolThrew: (name, message, tries) => `${name} 失败:${message}\n${anotherWayInChinese(tries)}`,
+  toolTimedOut: (name, timeoutMs, tries) =>
+    `${name} 在 ${seconds(timeoutMs)} 秒内没有返回,已被中止。它可能已经完成了部分工作。\n${anotherWayInChinese(tries)}`,
+  permissionDenied: (name, message) =>
+    `${name} 没有权限${message === '' ? '' : `:${message}`}。本次运行中请不要再调用它:请不用它继续,或者告诉用户缺少权限。`,
+  closed: (name) => `未调用 ${name}:它在本次运行中已拒绝授权。请不要再调用它:请不用它继续,或者告诉用户缺少权限。`,
+  objectedTo: (name, objection) => `${name} 未执行:${objection}\n请用符合要求的参数重新调用,或者换一种方式。`,
+  maxCalls: (name, most) => `未执行:${name} 在一次运行中最多可调用 ${most} 次,已经用完。请用已有的结果继续。`,
   notStarted: (name, message) => `${name} 未能开始,什么也没有做${message === '' ? '' : `:${message}`}。`,
   repeats: ({ rung, period, turns, sameResults }) => {
     const what = period === 1 ? '发出同样的调用' : `重复同样的 ${period} 轮调用`;

@@ -4,6 +4,7 @@
  */
 import { type Agent, answerTokens } from '../core/agent.js';
 import { faultyArguments } from '../core/arguments.js';
+import { type Conduct, isDenied } from '../core/conduct.js';
 import { assemblePrompt, chooseWindow, shrinkWindow, type Window, type WindowRule } from '../core/context.js';
 import { guardLlmStep } from '../core/limits.js';
 import type { StoredMessage } from '../core/message.js';
@@ -212,7 +213,7 @@ async function planCalls(
   { model, repetition }: Asked,
 ): Promise<PlannedCall[]> {
   const { agent, claim, llm } = performance;
-  const planned = given.map((call) => planCall(agent, call));
+  const planned = given.map((call) => planCall(agent, claim.run.conduct, call));
   const calls = withhold(planned, claim.run.conduct, repetition, agent.words);
   const faults = await llm.countTokens(
     model,
@@ -229,7 +230,7 @@ async function planCalls(
 
 type CheckedCall = Omit<PlannedCall, 'identicalTo'>;
 
-function planCall(agent: Agent, call: LlmReply['calls'][number]): CheckedCall {
+function planCall(agent: Agent, conduct: Conduct | null, call: LlmReply['calls'][number]): CheckedCall {
   const tool = agent.tool(call.name);
   if (tool === undefined) {
     const text = faultyArguments(call.arguments);
@@ -242,7 +243,14 @@ function planCall(agent: Agent, call: LlmReply['calls'][number]): CheckedCall {
       agent.tools.map((known) => known.name),
     );
     const canonical = canonicalJson(JSON.parse(text));
-    const rest = { effect: 'none', queue: 'tool', maxAttempts: 1, timeoutMs: 1, sequential: false } as const;
+    const rest = {
+      effect: 'none',
+      queue: 'tool',
+      maxAttempts: 1,
+      timeoutMs: 1,
+      sequential: false,
+      maxCalls: null,
+    } as const;
     return {
       name,
       arguments: text,
@@ -263,6 +271,11 @@ function planCall(agent: Agent, call: LlmReply['calls'][number]): CheckedCall {
     maxAttempts: tool.attempts,
     timeoutMs: tool.timeoutMs,
     sequential: tool.sequential,
-    fault: parsed.ok ? null : { text: parsed.fault, tokens: 0 },
+    maxCalls: tool.maxCalls,
+    fault: isDenied(conduct, tool.name)
+      ? { text: agent.words.closed(tool.name), tokens: 0, code: 'permission_denied' }
+      : parsed.ok
+        ? null
+        : { text: parsed.fault, tokens: 0 },
   };
 }

@@ -3,6 +3,7 @@
  * says to do about that. Everything a tool can return, throw or fail to do has its outcome here; nothing is thrown.
  */
 import type { Agent } from '../core/agent.js';
+import { isDenied } from '../core/conduct.js';
 import { describeThrown } from '../core/errors.js';
 import type { Outcome, StorableText } from '../core/outcome.js';
 import { retryDelayMs } from '../core/retry.js';
@@ -26,6 +27,9 @@ export async function performTool(performance: ToolPerformance): Promise<Outcome
   const tool = agent.tool(claim.step.name);
   if (tool === undefined)
     return failed(performance, 'unknown_tool', agent.words.unknownTool(claim.step.name, []), { retry: false });
+  if (!claim.step.unknown && isDenied(claim.run.conduct, tool.name)) {
+    return failed(performance, 'permission_denied', agent.words.closed(tool.name), { retry: false });
+  }
   const parsed = tool.parse(claim.step.input ?? '{}', agent.words);
   if (!parsed.ok) return failed(performance, 'invalid_arguments', parsed.fault, { retry: false });
   return claim.step.unknown ? settleUnknown(performance, tool, parsed.args) : execute(performance, tool, parsed.args);
@@ -33,9 +37,12 @@ export async function performTool(performance: ToolPerformance): Promise<Outcome
 
 async function execute(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
   const { agent, call } = performance;
+  const objection = await objectionOf(performance, tool, args);
+  if (objection !== null) return objection;
   const raced = await raceCall(call, call.remainingMs(), (signal) =>
     tool.execute(args, contextOf(performance, signal)),
   );
+  const tries = performance.claim.step.failures + 1;
   const once = tool.effect === 'once';
   switch (raced.ended) {
     case 'returned': {
@@ -48,14 +55,44 @@ async function execute(performance: ToolPerformance, tool: Tool, args: unknown):
       if (mark !== null) return marked(performance, tool, mark);
       const message = cutMiddle(describeThrown(raced.thrown), 2_000);
       if (once) return { kind: 'tool_unknown', code: 'threw', message };
-      return failed(performance, 'threw', agent.words.toolThrew(tool.name, message), { retry: true });
+      return failed(performance, 'threw', agent.words.toolThrew(tool.name, message, tries), { retry: true });
     }
     case 'timeout':
       if (once) return { kind: 'tool_unknown', code: 'timeout', message: `no answer within ${tool.timeoutMs} ms` };
-      return failed(performance, 'timeout', agent.words.toolTimedOut(tool.name, tool.timeoutMs), { retry: true });
+      return failed(performance, 'timeout', agent.words.toolTimedOut(tool.name, tool.timeoutMs, tries), {
+        retry: true,
+      });
     case 'not_started':
     case 'aborted':
       return aborted(performance, raced.ended === 'aborted');
+  }
+}
+
+/** What the tool's own check says before it acts: nothing was done then, whatever the tool's effect. */
+async function objectionOf(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome | null> {
+  const { agent, call } = performance;
+  const { check } = tool;
+  if (check === null) return null;
+  const raced = await raceCall(call, call.remainingMs(), (signal) => check(args, contextOf(performance, signal)));
+  switch (raced.ended) {
+    case 'returned': {
+      const objection: unknown = raced.value;
+      if (objection === undefined || objection === null) return null;
+      const text = agent.words.objectedTo(tool.name, cutMiddle(describeThrown(objection), 2_000));
+      return failed(performance, 'objection', text, { retry: false });
+    }
+    case 'threw': {
+      const mark = readToolMark(raced.thrown);
+      if (mark !== null) return marked(performance, tool, mark);
+      const message = cutMiddle(describeThrown(raced.thrown), 2_000);
+      const text = agent.words.toolThrew(tool.name, message, performance.claim.step.failures + 1);
+      return failed(performance, 'threw', text, { retry: true });
+    }
+    case 'timeout':
+      return failed(performance, 'timeout', agent.words.toolTimedOut(tool.name, tool.timeoutMs, 1), { retry: true });
+    case 'not_started':
+    case 'aborted':
+      return aborted(performance, false);
   }
 }
 

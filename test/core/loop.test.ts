@@ -118,6 +118,36 @@ describe('the breaker', () => {
   });
 });
 
+describe('a tool', () => {
+  const twice = call('look', { maxCalls: 2 });
+
+  it('with a limit of calls is not called beyond it, within a turn or later', () => {
+    const scenario = afterAsking([twice]);
+    scenario.perform(2, value('a'));
+    scenario.perform(3, asks(twice, call('find'), twice));
+    expect(scenario.statuses.slice(3)).toEqual(['pending', 'pending', 'completed']);
+    expect(scenario.step(6)).toMatchObject({ attempt: 0, error: { code: 'not_executed' } });
+    expect(scenario.step(6).output).toContain('2 times');
+    scenario.perform(4, value('b'));
+    scenario.perform(5, value('c'));
+    scenario.perform(7, asks(twice));
+    expect(scenario.step(8)).toMatchObject({ status: 'completed', error: { code: 'not_executed' } });
+    expect(scenario.run.conduct?.calls).toEqual({ look: 2 });
+  });
+
+  it('of any name is counted by itself', () => {
+    const scenario = afterAsking([call('toString', { maxCalls: 1 }), call('look')]);
+    expect(scenario.run.conduct?.calls).toEqual({ toString: 1 });
+  });
+
+  it('that refuses permission is remembered as closed, once', () => {
+    const scenario = afterAsking([call('charge'), call('charge')]);
+    scenario.perform(2, fails({ retry: false, code: 'permission_denied' }));
+    scenario.perform(3, fails({ retry: false, code: 'permission_denied' }));
+    expect(scenario.run.conduct?.closed).toEqual(['charge']);
+  });
+});
+
 describe('a run', () => {
   it('remembers its turns on its row, each once, whatever is repeated', () => {
     const scenario = afterAsking([call('look'), call('find')]);

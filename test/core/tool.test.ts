@@ -75,7 +75,7 @@ describe('defineTool', () => {
     expect(error.message).toMatch(message);
   });
 
-  it.each([{ approval: true }, { approval: () => true }, { cacheMs: 5 }, { maxCalls: 3 }, { check: execute }])(
+  it.each([{ approval: true }, { approval: () => true }, { cacheMs: 5 }, { extractFacts: execute }])(
     'refuses %o as not built',
     (change) => {
       const error = refusal(() => defineTool({ ...base, ...change } as ToolOptions));
@@ -85,7 +85,7 @@ describe('defineTool', () => {
   );
 
   it('takes the neutral values of options that are not built', () => {
-    const neutral = { approval: undefined, cacheMs: 0, maxCalls: undefined, check: undefined } as const;
+    const neutral = { approval: undefined, cacheMs: 0, extractFacts: undefined } as const;
     expect(isTool(defineTool({ ...base, ...neutral }))).toBe(true);
   });
 

@@ -195,6 +195,7 @@ export function call(name: string, more: Partial<PlannedCall> = {}): PlannedCall
     maxAttempts: more.effect === 'once' ? 1 : 3,
     timeoutMs: 30_000,
     sequential: false,
+    maxCalls: null,
     fault: null,
     identicalTo: null,
     ...more,

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, type StopLook } from '../../src/core/agent.js';
 import { cancelRun, redriveRun, resolveStep } from '../../src/core/commands.js';
-import { defineTool } from '../../src/core/tool.js';
+import { defineTool, permissionDenied } from '../../src/core/tool.js';
 import { wordsOf } from '../../src/core/words.js';
 import type { LlmRequest } from '../../src/ports.js';
 import { inTurn, type Script } from '../../src/testing/script.js';
@@ -442,6 +442,77 @@ describe('a run that does not get on', () => {
     await town.startWorker({ agents, llm: model });
     expect(await town.settled(id, 60_000)).toMatchObject({ status: 'completed', output: 'I give up' });
     expect(town.run(id).conduct).toMatchObject({ failedTurns: 2, asked: [expect.any(Number), expect.any(Number)] });
+  });
+});
+
+describe('a tool that refuses permission', () => {
+  it('is closed for the rest of the run, siblings that have not begun included, and the model is told', async () => {
+    const refused = defineTool({
+      name: 'charge',
+      description: 'charges',
+      effect: 'once',
+      sequential: true,
+      execute: () => {
+        executed.push('charge');
+        return permissionDenied('not your account');
+      },
+    });
+    const model = llm(inTurn(asks('charge', 'charge'), asks('charge', 'look'), 'permission is missing'));
+    await town.startWorker({ agents: [agent([refused, look()])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'permission is missing' });
+    expect(executed).toEqual(['charge', 'look']);
+    const codes = [...town.rows(id).steps.values()].map(({ name, error }) => [name, error?.code ?? null]);
+    const denied = ['charge', 'permission_denied'];
+    expect(codes.filter(([name]) => name !== 'scripted')).toEqual([denied, denied, denied, ['look', null]]);
+    const said = model.requests[2]?.messages.map(({ content }) => content ?? '') ?? [];
+    expect(said.filter((text) => text.includes('tell the user'))).toHaveLength(3);
+    expect(said.join()).toContain('not your account');
+    town.check(id);
+  });
+});
+
+describe('the check of a tool', () => {
+  const checked = (check: (args: { cents: number }) => string | undefined, attempts = 1) =>
+    defineTool({
+      name: 'transfer',
+      description: 'transfers',
+      effect: attempts === 1 ? 'once' : 'idempotent',
+      attempts,
+      input: z.object({ cents: z.number() }),
+      check,
+      execute: ({ cents }) => {
+        executed.push(`transfer ${cents}`);
+        return 'transferred';
+      },
+    });
+  const transfer = (cents: number) => ({ calls: [{ name: 'transfer', arguments: { cents } }] });
+
+  it('objects before the tool acts, and the model may call again', async () => {
+    const tool = checked(({ cents }) => (cents > 100 ? 'at most 100 cents at once' : undefined));
+    const model = llm(inTurn(transfer(500), transfer(50), 'the end'));
+    await town.startWorker({ agents: [agent([tool])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed' });
+    expect(executed).toEqual(['transfer 50']);
+    expect(town.rows(id).steps.get(2)).toMatchObject({ unknown: false, error: { code: 'objection' } });
+    expect(model.requests[1]?.messages.at(-1)?.content).toContain('at most 100 cents at once');
+    town.check(id);
+  });
+
+  it('that throws is tried again as the tool is, and the tool is not carried out', async () => {
+    const tool = checked(() => {
+      executed.push('check');
+      throw new Error('the ledger is away');
+    }, 2);
+    const model = llm(inTurn(transfer(5), 'the end'));
+    await town.startWorker({ agents: [agent([tool])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed' });
+    expect(executed).toEqual(['check', 'check']);
+    const told = model.requests[1]?.messages.at(-1)?.content;
+    expect(told).toContain('the ledger is away');
+    expect(told).toContain('tried 2 times. Choose another way');
   });
 });
 
