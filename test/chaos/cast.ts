@@ -23,12 +23,6 @@ export interface Effect {
   key: string;
 }
 
-/**
- * How long a `once` call may take: after its worker was killed, nobody asks about its fate before that. Much shorter, and a
- * busy machine finds a killed worker only when its claim is long past its deadline, which is not counted as a crash.
- */
-const onceTimeoutMs = 10_000;
-
 export function castOf({ stageUrl, caseId }: { stageUrl: string; caseId: string }): Cast {
   async function ask(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
     const response = await fetch(`${stageUrl}/${path}`, { method: 'POST', body: JSON.stringify(body), signal });
@@ -51,7 +45,6 @@ export function castOf({ stageUrl, caseId }: { stageUrl: string; caseId: string 
     description: 'Charges the card',
     input: z.object({ cents: z.number() }),
     effect: 'once',
-    timeoutMs: onceTimeoutMs,
     execute: (_, context) => act('charge', context),
   });
   const agent = defineAgent({

@@ -16,11 +16,13 @@ export interface JobRef {
 
 export interface Dashboard {
   /** Waits until the job, asked for anew each time, is in the failed set; then does what a dashboard's button does. */
-  retry(job: () => Promise<JobRef>, withinMs: number): Promise<void>;
+  retry(job: () => Promise<JobRef>, looks: number): Promise<void>;
   /** The queue loses everything: FLUSHDB, or all of BullMQ's tables emptied. */
   wipe(): Promise<void>;
   /** Delivers each of these jobs once more, unless the queue is not done with it, and waits until all are done with. */
-  deliverAgain(jobs: readonly JobRef[], withinMs: number): Promise<void>;
+  deliverAgain(jobs: readonly JobRef[], looks: number): Promise<void>;
+  /** How the queue holds each of the jobs now, for a case that failed. */
+  describe(jobs: readonly JobRef[]): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -36,15 +38,15 @@ export async function openDashboard(services: QueueServices): Promise<Dashboard>
   const find = async (job: JobRef): Promise<Job | undefined> => ground.queue(job.queue).getJob(jobId(job));
 
   return {
-    async retry(current, withinMs) {
-      const job = await until('the dead letter in the failed set', withinMs, async () => {
+    async retry(current, looks) {
+      const job = await until('the dead letter in the failed set', looks, async () => {
         const found = await find(await current());
         return (await found?.isFailed()) ? found : undefined;
       });
       await job.retry('failed');
     },
     wipe: ground.wipe,
-    async deliverAgain(jobs, withinMs) {
+    async deliverAgain(jobs, looks) {
       const added: JobRef[] = [];
       for (const job of jobs) {
         const kept = await find(job);
@@ -56,12 +58,19 @@ export async function openDashboard(services: QueueServices): Promise<Dashboard>
           .add('step', { runId, seq, dispatch }, { jobId: jobId(job), removeOnComplete: true, removeOnFail: false });
         added.push(job);
       }
-      await until(`${added.length} old jobs delivered`, withinMs, async () => {
+      await until(`${added.length} old jobs delivered`, looks, async () => {
         const left = (await Promise.all(added.map(find))).filter((job) => job !== undefined);
         const failed = left.find((job) => job.attemptsMade > 0);
         if (failed !== undefined) throw new Error(`an old job failed: ${failed.failedReason}`);
         return left.length === 0;
       });
+    },
+    async describe(jobs) {
+      const states = jobs.map(async (ref) => {
+        const job = await find(ref);
+        return job === undefined ? [] : [`job ${job.id}: ${await job.getState()}, ${job.attemptsMade} attempts`];
+      });
+      return (await Promise.all(states)).flat();
     },
     close: ground.close,
   };

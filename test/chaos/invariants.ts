@@ -6,6 +6,7 @@
 
 import type { Rows, StepRow } from './rows.js';
 import type { LedgerEntry } from './stage.js';
+import { lookEveryMs } from './until.js';
 
 const isOpen = ({ status }: StepRow) => status === 'pending' || status === 'running' || status === 'suspended';
 const isFinal = (status: string) => status === 'completed' || status === 'failed' || status === 'cancelled';
@@ -13,11 +14,36 @@ const isFinal = (status: string) => status === 'completed' || status === 'failed
 /** A run able to move does so within this time (I3). */
 const movesWithinMs = 20_000;
 /** Pending work is dispatched again within this time of the loss of the queue (I8), for fewer than 5,000 steps. */
-export const dispatchedWithinMs = 10_000;
+const dispatchedWithinMs = 10_000;
 
-/** `wipedForMs`: since the queue lost everything; null when it did not. */
-export function breachesNow(rows: Rows, wipedForMs: number | null): string[] {
-  return [...ofSeqs(rows), ...ofLiveness(rows, wipedForMs)];
+/** What must hold at every instant; `stillness` has seen these rows. */
+export function breachesNow(rows: Rows, stillness: Stillness, isWiped: boolean): string[] {
+  return [...ofSeqs(rows), ...ofLiveness(rows, stillness, isWiped)];
+}
+
+/**
+ * How long each step has been seen in want of a move, in looks: on a busy machine they are as rare as the turns of those who
+ * should move it, where seconds would pass for a stillness that is none.
+ */
+export class Stillness {
+  private readonly looks = new Map<string, number>();
+
+  look({ steps }: Rows): void {
+    const inWant = new Map(steps.filter(isInWant).map((step) => [stateOf(step), step]));
+    for (const state of this.looks.keys()) if (!inWant.has(state)) this.looks.delete(state);
+    for (const state of inWant.keys()) this.looks.set(state, (this.looks.get(state) ?? 0) + 1);
+  }
+
+  /** Never more than it was by the clock. */
+  ofMs(step: StepRow): number {
+    return (this.looks.get(stateOf(step)) ?? 0) * lookEveryMs;
+  }
+}
+
+const stateOf = ({ seq, status, claim_token }: StepRow) => `${seq} ${status} ${claim_token}`;
+
+function isInWant({ status, due_for_ms, worker_lives }: StepRow): boolean {
+  return (status === 'pending' && due_for_ms > 0) || (status === 'running' && !worker_lives);
 }
 
 /** I1: seqs 1..n without a gap, and one recorded outcome each. */
@@ -42,7 +68,7 @@ function ofSeqs({ run, steps, events, messages }: Rows): string[] {
 }
 
 /** I3 and, after a loss of the queue, I8: what is not final has something that will move it, and it does move. */
-function ofLiveness({ run, steps }: Rows, wipedForMs: number | null): string[] {
+function ofLiveness({ run, steps }: Rows, stillness: Stillness, isWiped: boolean): string[] {
   const open = steps.filter(isOpen);
   const suspended = steps.filter((step) => step.status === 'suspended');
   const found: string[] = [];
@@ -53,19 +79,15 @@ function ofLiveness({ run, steps }: Rows, wipedForMs: number | null): string[] {
   }
   if (isFinal(run.status) !== (open.length === 0)) found.push(`I3: a ${run.status} run has ${open.length} open steps`);
   for (const step of open) {
-    const held = step.claimed_for_ms ?? 0;
+    const stillMs = stillness.ofMs(step);
     if (step.status === 'suspended' && step.waiting_for === null) found.push(`I3: step ${step.seq} waits for nothing`);
-    if (step.status === 'running' && !step.worker_lives && held > movesWithinMs) {
+    if (step.status === 'running' && stillMs > movesWithinMs) {
       found.push(`I3: step ${step.seq} is held by a worker that is gone`);
     }
-    if (step.status === 'pending' && step.due_for_ms > movesWithinMs) {
+    if (step.status === 'pending' && stillMs > movesWithinMs) {
       found.push(`I3: step ${step.seq} is due and does not move`);
     }
-    if (
-      wipedForMs !== null &&
-      step.status === 'pending' &&
-      Math.min(step.due_for_ms, wipedForMs) > dispatchedWithinMs
-    ) {
+    if (isWiped && step.status === 'pending' && stillMs > dispatchedWithinMs) {
       found.push(`I8: step ${step.seq} still waits though the queue is lost`);
     }
   }

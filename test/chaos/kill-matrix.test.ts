@@ -9,21 +9,23 @@ import { type Case, casesOn, expectedOf } from './cases.js';
 import { type Played, playCase } from './play.js';
 import { openStage, type Stage } from './stage.js';
 import { type Result, writeTable } from './table.js';
+import { Victims } from './victims.js';
 
 /** All of them; PAWL_TEST_CASES, a pattern over their ids, plays some. */
 const chosen = new RegExp(process.env.PAWL_TEST_CASES ?? '');
 const cases = queueBackends()
   .flatMap(casesOn)
   .filter(({ id }) => chosen.test(id));
-/** Deaths wait for BullMQ to find the lost job, most of a minute: they have lanes of their own. */
-const lanes = { quick: 4, slow: 4 };
+/** Deaths wait for BullMQ to find the lost job, most of a minute and idle: they have lanes of their own. */
+const lanes = { quick: 6, slow: 8 };
 
 const results = new Map(cases.map(({ id }) => [id, later<Played>()]));
 const ended: Result[] = [];
 let stage: Stage;
+let victims: Victims;
 
 beforeAll(async () => {
-  stage = await openStage(cases);
+  [stage, victims] = await Promise.all([openStage(cases), Victims.open()]);
   const isSlow = ({ place }: Case) => place === 'after_death';
   const slow = cases.filter(isSlow);
   const quick = cases.filter((one) => !isSlow(one));
@@ -36,7 +38,10 @@ async function playInTurn(waiting: Case[]): Promise<void> {
   const redis = queueBackends().includes('redis') ? createTestRedis() : null;
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     const one = next;
-    const playing = (async () => playCase(one, stage, one.backend === 'redis' ? ((await redis)?.url ?? null) : null))();
+    const playing = (async () => {
+      const redisUrl = one.backend === 'redis' ? ((await redis)?.url ?? null) : null;
+      return playCase(one, { stage, victims, redisUrl });
+    })();
     const played = await playing.catch(() => null);
     ended.push({ case: one, played });
     results.get(one.id)?.resolve(playing);
@@ -55,7 +60,7 @@ function later<T>(): { promise: Promise<T>; resolve: (value: T | Promise<T>) => 
 
 afterAll(async () => {
   await Promise.allSettled([...results.values()].map(({ promise }) => promise));
-  await stage.close();
+  await Promise.all([stage.close(), victims.close()]);
   const place = new Map(cases.map(({ id }, index) => [id, index]));
   ended.sort((a, b) => (place.get(a.case.id) ?? 0) - (place.get(b.case.id) ?? 0));
   process.stdout.write(`\n${writeTable(ended)}\n`);
@@ -64,7 +69,8 @@ afterAll(async () => {
 describe('the run ends and its invariants hold after', () => {
   const named = cases.map((one) => [`${one.blow} ${one.place} of step ${one.kind} on ${one.backend}`, one] as const);
   it.each(named)('%s', { timeout: 600_000 }, async (_name, one) => {
-    const { recoveredMs: _, ...left } = await (results.get(one.id)?.promise ?? Promise.reject(new Error('not played')));
-    expect(left).toEqual({ ...expectedOf(one), breaches: [] });
+    const played = await (results.get(one.id)?.promise ?? Promise.reject(new Error('not played')));
+    const { recoveredMs: _, seen, ...left } = played;
+    expect(left, seen).toEqual({ ...expectedOf(one), breaches: [] });
   });
 });

@@ -6,20 +6,20 @@
 import pg from 'pg';
 import { type Client, openClient, startWorkerProcess, type WorkerProcess } from '../../src/app.js';
 import type { Gap, OnGap } from '../../src/engine/gaps.js';
-import type { Log } from '../../src/ports.js';
+import { quietLog } from '../support/quiet-log.js';
 import { createTestDatabase } from '../support/services.js';
-import { quietLog } from '../support/worlds.js';
 import { type Case, canPressRetry, crashesToDeath, targetSeq } from './cases.js';
 import { castOf } from './cast.js';
 import { type Dashboard, openDashboard } from './dashboard.js';
-import { breachesAtEnd, breachesNow } from './invariants.js';
-import { killWorker } from './kill-worker.js';
+import { breachesAtEnd, breachesNow, Stillness } from './invariants.js';
+import { type LogLine, logTo } from './log-lines.js';
 import { bringBackThePast } from './past.js';
 import { type Rows, readRows } from './rows.js';
 import type { Stage } from './stage.js';
 import { isStruck, type Strike, strikeOf } from './strike.js';
 import { until } from './until.js';
 import type { Order } from './victim.js';
+import type { Victims } from './victims.js';
 
 export interface Played {
   /** What happened to the run from its operator's side, ending with its status. */
@@ -33,19 +33,28 @@ export interface Played {
   breaches: string[];
   /** From the last blow to the end of the run. */
   recoveredMs: number;
+  /** Everything there is to see of it, for a case that ended otherwise than it should. */
+  seen: string;
 }
 
 /** Times short enough for a test, long enough for a busy machine not to lose a beat. */
 const times = { heartbeatMs: 200, deathMs: 3_000 };
 /**
- * Bounds for a machine that is busy with other things; none of them is waited out. A job whose worker died is failed or
- * delivered again by the queue itself: lock and check take 45 s at most.
+ * No bound is waited out. A job whose worker died is failed or delivered again by the queue itself: lock and check take 45 s
+ * at most.
  */
-const shownWithinMs = 90_000;
-const endsWithinMs = 120_000;
+const shownWithinLooks = 900;
+const endsWithinLooks = 1_200;
 
-export async function playCase(played: Case, stage: Stage, redisUrl: string | null): Promise<Played> {
-  const scene = await openScene(played, stage, redisUrl);
+export interface Props {
+  stage: Stage;
+  victims: Victims;
+  /** Null: the queue lives in Postgres. */
+  redisUrl: string | null;
+}
+
+export async function playCase(played: Case, props: Props): Promise<Played> {
+  const scene = await openScene(played, props);
   try {
     await scene.hit();
     const recoveredMs = await scene.recover();
@@ -57,7 +66,8 @@ export async function playCase(played: Case, stage: Stage, redisUrl: string | nu
   }
 }
 
-async function openScene(played: Case, stage: Stage, redisUrl: string | null) {
+async function openScene(played: Case, props: Props) {
+  const { redisUrl } = props;
   const database = await createTestDatabase();
   const services = { databaseUrl: database.url, redisUrl };
   const pool = new pg.Pool({ connectionString: database.url, max: 2, application_name: 'the checker' });
@@ -65,7 +75,7 @@ async function openScene(played: Case, stage: Stage, redisUrl: string | null) {
   const dashboard = await openDashboard(services);
   if (redisUrl !== null) await dashboard.wipe();
   const client = await openClient({ ...services, log: quietLog });
-  const scene = new Scene(played, stage, services, pool, dashboard, client);
+  const scene = new Scene(played, props, services, pool, dashboard, client);
   return {
     hit: () => scene.hit(),
     recover: () => scene.recover(),
@@ -91,11 +101,15 @@ class Scene {
   private runId = '';
   private worker: WorkerProcess | null = null;
   private hitAtMs = 0;
-  private wipedAtMs: number | null = null;
+  private isWiped = false;
+  private readonly stillness = new Stillness();
+  /** What its workers logged. */
+  private readonly lines: string[] = [];
+  private readonly stage: Stage;
 
   constructor(
     private readonly played: Case,
-    private readonly stage: Stage,
+    private readonly props: Props,
     private readonly services: { databaseUrl: string; redisUrl: string | null },
     private readonly pool: pg.Pool,
     private readonly dashboard: Dashboard,
@@ -103,6 +117,7 @@ class Scene {
   ) {
     this.seq = targetSeq(played.kind);
     this.caseId = played.id;
+    this.stage = props.stage;
   }
 
   /** Brings the run to its gap and strikes there. Afterwards a healthy worker is up. */
@@ -132,7 +147,12 @@ class Scene {
   /** A process of its own works until it has killed itself there. */
   private async kill(strike: Strike): Promise<void> {
     const order: Order = { ...this.services, ...times, stageUrl: this.stage.url, caseId: this.caseId, strike };
-    await killWorker(order, () => this.startRun(), endsWithinMs);
+    await this.props.victims.kill(order, {
+      whenUp: () => this.startRun(),
+      look: () => this.letCallsRunOut(),
+      keep: (line) => this.keep('victim', line),
+      looks: endsWithinLooks,
+    });
     this.hitAtMs = performance.now();
   }
 
@@ -145,13 +165,13 @@ class Scene {
       await this.wipe();
     });
     await this.startRun();
-    await until(`the queue wiped ${strike.gap}`, endsWithinMs, () => this.wipedAtMs !== null);
+    await until(`the queue wiped ${strike.gap}`, endsWithinLooks, () => this.isWiped);
   }
 
   private async wipe(): Promise<void> {
     await this.dashboard.wipe();
     this.hitAtMs = performance.now();
-    this.wipedAtMs = performance.now();
+    this.isWiped = true;
   }
 
   private async startRun(): Promise<void> {
@@ -160,13 +180,22 @@ class Scene {
   }
 
   /** A worker that meets a fault of its own says so as an error; none is expected, whatever was hit. */
-  private faultLog(): Log {
-    const log: Log = {
-      ...quietLog,
-      error: (fields, message) => void this.breaches.add(`fault: ${message} ${JSON.stringify(fields)}`),
-      child: () => log,
-    };
-    return log;
+  private keep(who: 'victim' | 'worker', line: LogLine): void {
+    this.lines.push(`${who} ${JSON.stringify(line)}`);
+    if (line.level === 'error') this.breaches.add(`fault of the ${who}: ${JSON.stringify(line)}`);
+  }
+
+  /**
+   * Nobody asks about a `once` call that was lost before its time is over: it passes at once. So a call has time enough to
+   * be made by a machine however busy, and a claim never outlives its deadline before its worker is missed.
+   */
+  private async letCallsRunOut(): Promise<void> {
+    await this.pool.query(
+      `with run as (select id from pawl.runs where id = $1 for no key update)
+       update pawl.steps s set due_at = now() from run
+       where s.run_id = run.id and s.status = 'pending' and s.unknown and s.due_at > now()`,
+      [this.runId],
+    );
   }
 
   private startWorker(onGap?: OnGap): Promise<WorkerProcess> {
@@ -174,7 +203,7 @@ class Scene {
     return startWorkerProcess({
       ...this.services,
       ...times,
-      log: this.faultLog(),
+      log: logTo((line) => this.keep('worker', line)),
       role: 'all',
       agents: [agent],
       llm,
@@ -187,7 +216,8 @@ class Scene {
 
   /** Waits for the end of the run, or a breach, and acts for its operator on the way. Answers the time that took. */
   async recover(): Promise<number> {
-    await until(`the end of ${this.caseId}`, endsWithinMs + shownWithinMs, async () => {
+    await until(`the end of ${this.caseId}`, endsWithinLooks + shownWithinLooks, async () => {
+      await this.letCallsRunOut();
       const rows = await this.look();
       const { status } = rows.run;
       if (this.breaches.size > 0) return true;
@@ -204,8 +234,8 @@ class Scene {
 
   private async look(): Promise<Rows> {
     const rows = await readRows(this.pool, this.runId);
-    const wipedForMs = this.wipedAtMs === null ? null : performance.now() - this.wipedAtMs;
-    for (const breach of breachesNow(rows, wipedForMs)) this.breaches.add(breach);
+    this.stillness.look(rows);
+    for (const breach of breachesNow(rows, this.stillness, this.isWiped)) this.breaches.add(breach);
     return rows;
   }
 
@@ -217,13 +247,13 @@ class Scene {
         const dispatch = (await this.look()).steps.find(({ seq }) => seq === dead.seq)?.dispatch ?? dead.dispatch;
         return { queue: dead.queue, runId: this.runId, seq: dead.seq, dispatch };
       };
-      await this.dashboard.retry(current, shownWithinMs);
+      await this.dashboard.retry(current, shownWithinLooks);
       this.story.push('Retry');
     } else {
       await this.client.runs.redrive(this.runId);
       this.story.push('redrive');
     }
-    await until('the run to be revived', endsWithinMs, async () => (await this.look()).run.status !== 'failed');
+    await until('the run to be revived', endsWithinLooks, async () => (await this.look()).run.status !== 'failed');
   }
 
   /** The operator of a call whose fate is not known looks at the world outside, and says what they see. */
@@ -251,6 +281,7 @@ class Scene {
       applied: ledger.filter((entry) => entry.applied).length,
       breaches: [...this.breaches],
       recoveredMs,
+      seen: await this.describe(),
     };
   }
 
@@ -263,18 +294,24 @@ class Scene {
     if (effects() !== before) this.breaches.add('I6: an old job called a tool');
   }
 
-  /** For a case that failed: where everything stood. */
+  /** Where everything stands, and what was said on the way there. */
   async describe(): Promise<string> {
-    if (this.runId === '') return 'the run was not accepted';
-    const { run, steps, events } = await readRows(this.pool, this.runId);
+    if (this.runId === '') return ['the run was not accepted', ...this.lines].join('\n');
+    const { run, steps, attempts, events } = await readRows(this.pool, this.runId);
     const { rows: workers } = await this.pool.query(
-      'select id, pid, state, beat, now() - beat_at as age from pawl.workers',
+      'select id, pid, state, beat, now() - beat_at as age from pawl.workers order by id',
+    );
+    const dispatches = steps.flatMap(({ seq, queue, dispatch }) =>
+      Array.from({ length: dispatch }, (_, index) => ({ queue, runId: this.runId, seq, dispatch: index + 1 })),
     );
     return [
       JSON.stringify(run),
-      ...steps.map((step) => JSON.stringify(step)),
-      events.map(({ type, seq, data }) => [type, seq, data].join(' ')).join('\n'),
-      JSON.stringify(workers),
+      ...[...steps, ...attempts, ...workers].map((row) => JSON.stringify(row)),
+      ...(await this.dashboard.describe(dispatches).catch((error) => [`no word of the jobs: ${error}`])),
+      ...events.map(({ type, seq, at, data }) => [at, type, seq, JSON.stringify(data)].join(' ')),
+      ...this.stage.ledger(this.caseId).map((effect) => `effect ${JSON.stringify(effect)}`),
+      ...this.lines,
+      `operator: ${this.story.join(', ')}`,
     ].join('\n');
   }
 

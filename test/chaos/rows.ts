@@ -30,9 +30,8 @@ export interface StepRow {
   position: number | null;
   output: string | null;
   error_code: string | null;
-  /** Milliseconds that a pending step has been due for, and a running one claimed. */
+  /** Milliseconds that a pending step has been due for. */
   due_for_ms: number;
-  claimed_for_ms: number | null;
   worker_lives: boolean;
 }
 
@@ -55,7 +54,8 @@ export interface EventRow {
   id: number;
   type: string;
   seq: number | null;
-  data: string | null;
+  at: string;
+  data: unknown;
 }
 
 export interface Rows {
@@ -70,7 +70,6 @@ const rowsSql = `
 select row_to_json(r) as run,
   (select json_agg(s order by s.seq) from (
      select s.*, extract(epoch from clock_timestamp() - s.due_at) * 1000 as due_for_ms,
-       extract(epoch from clock_timestamp() - s.claimed_at) * 1000 as claimed_for_ms,
        exists (select 1 from pawl.workers w where w.id = s.worker_id and w.state = 'live') as worker_lives
      from pawl.steps s where s.run_id = r.id) s) as steps,
   (select coalesce(json_agg(a order by a.seq, a.ended_at, a.token), '[]') from pawl.attempts a where a.run_id = r.id) as attempts,
@@ -94,7 +93,7 @@ export function recordedPart({ run, steps, messages, events, attempts }: Rows): 
     run: isFinal ? run : run.id,
     steps: steps
       .filter(({ status }) => isFinal || status === 'completed')
-      .map(({ due_for_ms: _, claimed_for_ms: __, worker_lives: ___, ...step }) => step),
+      .map(({ due_for_ms: _, worker_lives: __, ...step }) => step),
     messages,
     events: isFinal ? events : [],
     attempts: attempts.map(({ late_note: _, ...attempt }) => attempt),

@@ -1,10 +1,12 @@
 /**
- * A worker in a process of its own that kills itself with SIGKILL in one gap of one step, told by its first argument.
- * Deliveries of later steps wait for ever, so that what follows the step is left to whoever comes after.
+ * A worker in a process of its own that kills itself with SIGKILL in one gap of one step. It has loaded everything when its
+ * order comes, as a first message. Deliveries of later steps wait for ever, so that what follows the step is left to
+ * whoever comes after.
  */
+import { once } from 'node:events';
 import { startWorkerProcess } from '../../src/app.js';
-import type { Log } from '../../src/ports.js';
 import { castOf } from './cast.js';
+import { type LogLine, logTo } from './log-lines.js';
 import { isStruck, type Strike } from './strike.js';
 
 export interface Order {
@@ -17,20 +19,19 @@ export interface Order {
   deathMs: number;
 }
 
-const order = JSON.parse(process.argv[2] ?? '') as Order;
-process.on('disconnect', () => process.exit(1));
+/** What it says to whoever sent the order: that it works, or a line of its log. */
+export type Said = { ready: true } | { line: LogLine };
 
-const quiet = () => {};
-const loud = (fields: object, message: string) =>
-  console.error(JSON.stringify({ case: order.caseId, ...fields, message }));
-const log: Log = { debug: quiet, info: quiet, warn: quiet, error: loud, child: () => log };
+process.on('disconnect', () => process.exit(1));
+const [order] = (await once(process, 'message')) as [Order];
+const say = (said: Said) => void process.send?.(said);
 const never = new Promise<never>(() => {});
 
 const { agent, llm } = castOf(order);
 await startWorkerProcess({
   databaseUrl: order.databaseUrl,
   redisUrl: order.redisUrl,
-  log,
+  log: logTo((line) => say({ line })),
   role: 'all',
   agents: [agent],
   llm,
@@ -45,4 +46,4 @@ await startWorkerProcess({
     return never;
   },
 });
-process.send?.('ready');
+say({ ready: true });

@@ -14,8 +14,8 @@ import {
 import { createStore } from '../../src/postgres/store.js';
 import { createWatch } from '../../src/postgres/watch.js';
 import { createWorkers } from '../../src/postgres/workers.js';
+import { quietLog } from '../support/quiet-log.js';
 import { createTestDatabase } from '../support/services.js';
-import { quietLog } from '../support/worlds.js';
 import { storeContract } from './store.js';
 import type { StoreWorld } from './store-world.js';
 import { watchContract } from './watch.js';

@@ -9,7 +9,7 @@ import { openClient, startWorkerProcess } from '../../src/app.js';
 import { loadConfigFile } from '../../src/config-file.js';
 import '../../src/index.js'; // as the command line does: what a config imports is there before its loader
 import { type ScriptedReply, scriptedLlm } from '../../src/testing/index.js';
-import { quietLog } from '../support/worlds.js';
+import { quietLog } from '../support/quiet-log.js';
 
 const [folder = ''] = process.argv.slice(2);
 const services = { databaseUrl: process.env.DATABASE_URL ?? '', redisUrl: null, log: quietLog };

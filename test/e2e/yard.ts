@@ -11,8 +11,8 @@ import { expect } from 'vitest';
 import { type Client, openClient } from '../../src/app.js';
 import { startScriptedModel } from '../../src/testing/index.js';
 import { type Cuttable, cuttable } from '../bullmq/cuttable.js';
+import { quietLog } from '../support/quiet-log.js';
 import { createTestDatabase, createTestRedis, type QueueBackend } from '../support/services.js';
-import { quietLog } from '../support/worlds.js';
 import { makeProject, type Running } from './command.js';
 
 /** `hold` waits for the test to answer it; `block` keeps the main loop of its process busy for five seconds. */

@@ -24,6 +24,8 @@ export interface Found {
 
 /** How many numbered databases a Redis of our own has; each test file takes one. */
 const redisDatabases = 512;
+/** The kill matrix plays many cases at once, each with workers of its own. */
+const maxConnections = '300';
 
 export async function findPostgres(problems: string[]): Promise<Found> {
   const given = process.env.TEST_DATABASE_URL;
@@ -53,7 +55,11 @@ async function inContainer(problems: string[], name: string, start: () => Promis
 
 async function postgresContainer(): Promise<Found> {
   const image = 'postgres:18-alpine';
-  const container = await new PostgreSqlContainer(image).withDatabase('pawl').withUsername('pawl').start();
+  const container = await new PostgreSqlContainer(image)
+    .withDatabase('pawl')
+    .withUsername('pawl')
+    .withCommand(['postgres', '-c', `max_connections=${maxConnections}`])
+    .start();
   return {
     url: container.getConnectionUri(),
     origin: `container ${image}`,
@@ -75,7 +81,8 @@ async function redisContainer(): Promise<Found> {
 async function embeddedPostgres(): Promise<Found> {
   const dir = await mkdtemp(join(tmpdir(), 'pawl-test-'));
   await chmod(dir, 0o755); // ours to open: under root the server runs as another account
-  const settings: Record<string, string> = process.env.PAWL_TEST_FSYNC === 'off' ? { fsync: 'off' } : {};
+  const fsync: Record<string, string> = process.env.PAWL_TEST_FSYNC === 'off' ? { fsync: 'off' } : {};
+  const settings = { max_connections: maxConnections, ...fsync };
   const server = await startEmbedded({ dir: join(dir, '.pawl'), settings }).catch(async (error: unknown) => {
     await rm(dir, { recursive: true, force: true });
     throw error;

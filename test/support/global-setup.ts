@@ -6,8 +6,11 @@ import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
+import { connectQueue } from '../../src/bullmq/connect.js';
+import { queuePoolSize } from '../../src/bullmq/postgres.js';
 import { migrate } from '../../src/postgres/migrate.js';
 import { type Found, findPostgres, findRedis } from './find-services.js';
+import { quietLog } from './quiet-log.js';
 
 /** What the test files are told; null stands for "there is none". */
 export interface ServiceUrls {
@@ -55,6 +58,7 @@ async function makeTemplate(adminUrl: string): Promise<string | null> {
   url.pathname = `/${name}`;
   try {
     await migrate(url.href);
+    await migrateQueue(url.href);
   } catch (error) {
     await dropTemplate(adminUrl, name);
     throw error;
@@ -62,6 +66,14 @@ async function makeTemplate(adminUrl: string): Promise<string | null> {
   // Closed to connections, so that not even autovacuum disturbs a copy.
   await admin(adminUrl, (client) => client.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`));
   return name;
+}
+
+/** BullMQ's tables, for tests of the Postgres queue: a second or two in each database otherwise. */
+async function migrateQueue(url: string): Promise<void> {
+  const pool = new pg.Pool({ connectionString: url, max: queuePoolSize(0), options: '-c search_path=bullmq' });
+  const backend = await connectQueue({ kind: 'postgres', pool, queues: [], log: quietLog });
+  await backend.close();
+  await pool.end();
 }
 
 async function dropTemplate(adminUrl: string, name: string): Promise<void> {

@@ -10,14 +10,13 @@ import { isFinal, type RunState } from '../../src/core/run.js';
 import type { NewRun } from '../../src/core/view.js';
 import { Maintenance } from '../../src/engine/maintain.js';
 import { type RunningWorker, startWorker, type WorkerParts } from '../../src/engine/worker.js';
-import type { Clock, Dispatch, Ids, Llm, Log, StepScope } from '../../src/ports.js';
+import type { Clock, Dispatch, Ids, Llm, StepScope } from '../../src/ports.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
 import { MemoryQueue } from '../../src/testing/memory-queue.js';
 import { inOrder, type RunRows } from '../../src/testing/memory-runs.js';
 import { type MemoryWorld, memoryWorld } from '../../src/testing/memory-world.js';
 import { brokenInvariants } from './invariants.js';
-
-const quiet: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => quiet };
+import { quietLog } from './quiet-log.js';
 
 export interface TownWorker extends RunningWorker {
   /** SIGKILL: from now on nothing of it goes on, and nobody is told. Its jobs stall when their locks expire. */
@@ -34,7 +33,7 @@ export class Town {
 
   constructor({ maintenance = true } = {}) {
     const { store, watch } = this.world;
-    const parts = { store, watch, queue: this.queue, clock: this.clock, log: quiet };
+    const parts = { store, watch, queue: this.queue, clock: this.clock, log: quietLog };
     if (maintenance) {
       void new Maintenance(parts, { deathMs: 8_000, everyMs: 500 }).run(this.#stopMaintenance.signal);
     }
@@ -63,7 +62,7 @@ export class Town {
         llm: life.bound(given.llm),
         clock: life.bound<Clock>(this.clock),
         ids: this.ids,
-        log: quiet,
+        log: quietLog,
         agents: new Map(given.agents.map((agent) => [agent.name, agent])),
         workers: {
           register: async (registration) => {

@@ -6,10 +6,9 @@
 import { type Client, openClient, startWorkerProcess, type WorkerProcess, type WorkerSettings } from '../../src/app.js';
 import type { Agent } from '../../src/core/agent.js';
 import type { RunView } from '../../src/core/view.js';
-import type { Llm, Log } from '../../src/ports.js';
+import type { Llm } from '../../src/ports.js';
+import { quietLog } from './quiet-log.js';
 import { createTestDatabase, createTestRedis, type QueueBackend } from './services.js';
-
-export const quietLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => quietLog };
 
 export interface World {
   client: Client;

@@ -9,20 +9,22 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const here = fileURLToPath(new URL('../../../', import.meta.url));
-const parts = ['src', 'test/chaos/campaign'];
 
 export interface Code {
   folder: string;
-  /** A program of this folder, by its name without extension. */
-  program(name: 'worker' | 'world'): string;
+  /** A program, by its name without extension. */
+  program(name: 'worker' | 'world' | 'victim'): string;
   wrongClock: string;
   remove(): Promise<void>;
 }
 
-/** `root` must lie where `node_modules` and package.json of the project are found from; the copy is made under it. */
-export async function compile(root: string = here): Promise<Code> {
+/**
+ * `root` must lie where `node_modules` and package.json of the project are found from; the copy is made under it.
+ * `folder`: where in it the programs stand.
+ */
+export async function compile(root: string = here, folder = 'test/chaos/campaign'): Promise<Code> {
   const out = join(root, '.pawl', 'chaos', `code-${process.pid}-${Date.now()}`);
-  const sources = (await Promise.all(parts.map((part) => filesIn(join(root, part))))).flat();
+  const sources = (await Promise.all(['src', folder].map((part) => filesIn(join(root, part))))).flat();
   for (const source of sources) {
     const target = join(out, relative(root, source));
     await mkdir(dirname(target), { recursive: true });
@@ -30,7 +32,7 @@ export async function compile(root: string = here): Promise<Code> {
     else await writeFile(target.replace(/\.ts$/, '.js'), transpile(await readFile(source, 'utf8')));
   }
   await symlink(join(root, 'migrations'), join(out, 'migrations'));
-  const programs = join(out, 'test/chaos/campaign');
+  const programs = join(out, folder);
   return {
     folder: out,
     program: (name) => join(programs, `${name}.js`),

@@ -1,6 +1,6 @@
 /** Thousands of runs wait in the queue, which loses everything: how long until each is dispatched again. */
 import { openClient } from '../../../src/app.js';
-import { quietLog } from '../../support/worlds.js';
+import { quietLog } from '../../support/quiet-log.js';
 import { bullmqSchemaFaults } from '../campaign/bullmq-schema-faults.js';
 import { profiles } from '../campaign/profiles.js';
 import { randomOf } from '../campaign/random.js';

@@ -1,0 +1,71 @@
+/**
+ * Worker processes that kill themselves where they are told to: victim.ts. Some have always loaded everything and wait for
+ * an order, so that a case waits for no start of a process.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { type Code, compile } from './campaign/code.js';
+import type { LogLine } from './log-lines.js';
+import { until } from './until.js';
+import type { Order, Said } from './victim.js';
+
+const spares = 2;
+
+export class Victims {
+  readonly #waiting: ChildProcess[] = [];
+
+  private constructor(private readonly code: Code) {
+    for (let n = 0; n < spares; n++) this.#waiting.push(this.#fork());
+  }
+
+  static async open(): Promise<Victims> {
+    return new Victims(await compile(undefined, 'test/chaos'));
+  }
+
+  /**
+   * Lets one work: calls `whenUp` once it does, `look` again and again, and resolves once it has killed itself. Throws when
+   * it has not after `looks` of them.
+   */
+  async kill(
+    order: Order,
+    at: { whenUp(): Promise<void>; look(): Promise<void>; keep(line: LogLine): void; looks: number },
+  ): Promise<void> {
+    const child = this.#waiting.shift() ?? this.#fork();
+    this.#waiting.push(this.#fork());
+    const isOver = () => child.exitCode !== null || child.signalCode !== null;
+    let isUp = false;
+    child.on('message', (said: Said) => {
+      if ('line' in said) at.keep(said.line);
+      else isUp = true;
+    });
+    try {
+      child.send(order, () => {});
+      await until('a worker process to be up', at.looks, () => isUp || isOver());
+      await at.whenUp();
+      await until(`a worker to kill itself ${order.strike.gap} of step ${order.strike.seq}`, at.looks, async () => {
+        await at.look();
+        return isOver();
+      });
+      if (child.signalCode !== 'SIGKILL') throw new Error(`the worker to be killed exited with ${child.exitCode}`);
+    } finally {
+      await end(child);
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#waiting.map(end));
+    await this.code.remove();
+  }
+
+  #fork(): ChildProcess {
+    const child = fork(this.code.program('victim'), { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], execArgv: [] });
+    child.on('error', () => {}); // one that could not be started ends, too
+    return child;
+  }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+}
