@@ -55,6 +55,15 @@ export class FakeClock implements Clock {
     this.#elapsedMs = untilMs;
   }
 
+  /** Lets time pass until somebody is woken; not at all when nobody sleeps. */
+  async toNext(): Promise<void> {
+    const next = this.#nextBefore(Number.POSITIVE_INFINITY);
+    if (next === undefined) return;
+    this.#elapsedMs = Math.max(this.#elapsedMs, next.atMs);
+    next.wake();
+    await turn();
+  }
+
   /** Lets time pass at once, as for a process that was frozen: all who should have been woken meanwhile wake at its end. */
   async jump(ms: number): Promise<void> {
     this.#elapsedMs += ms;

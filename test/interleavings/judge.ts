@@ -1,0 +1,128 @@
+/**
+ * Judges a play from its rows and from what the world outside saw: what must hold at every look, at the end of a run, and
+ * of each request to the model. Answers with sentences that begin with the invariant's name.
+ */
+import { isFinal } from '../../src/core/run.js';
+import type { LlmRequest, Store } from '../../src/ports.js';
+import { inOrder, type RunRows } from '../../src/testing/memory-runs.js';
+import type { Tables } from '../../src/testing/memory-store.js';
+import { brokenInvariants } from '../support/invariants.js';
+import { type Effect, expectedAnswer } from './cast.js';
+
+export class Judge {
+  readonly #broken = new Set<string>();
+  /** What is recorded of each run and may not change any more. */
+  readonly #recorded = new Map<string, string>();
+  readonly #writes = new Map<string, number>();
+
+  constructor(
+    private readonly tables: Tables,
+    private readonly effects: readonly Effect[],
+  ) {}
+
+  found(breach: string): void {
+    this.#broken.add(breach);
+  }
+
+  broken(): string[] {
+    return [...this.#broken];
+  }
+
+  /** The store, each claim looked at as it is given (I11). */
+  watching(store: Store): Store {
+    return {
+      ...store,
+      claim: async (request) => {
+        const answer = await store.claim(request);
+        if (answer.claimed && (answer.run.endingAs !== null || answer.run.pauseAt !== null)) {
+          this.found(`I11: a step of run ${request.runId}, which is ending or paused, was claimed`);
+        }
+        return answer;
+      },
+    };
+  }
+
+  /** I7: each call has its result before the model is asked again. */
+  asked({ messages }: LlmRequest): void {
+    const open = new Set<string>();
+    for (const message of messages) {
+      if (message.role === 'assistant') for (const { id } of message.toolCalls) open.add(id);
+      if (message.role === 'tool' && !open.delete(message.callId))
+        this.found('I7: a result without its call was shown');
+    }
+    if (messages[0]?.role !== 'user') this.found('I7: a request does not begin with the task');
+    if (open.size > 0) this.found(`I7: the model was asked with ${open.size} calls unanswered`);
+  }
+
+  /** What holds at every instant; only of runs that were written since the last look. */
+  look(): void {
+    for (const [id, rows] of this.tables.runs) {
+      if (this.#writes.get(id) === rows.run.writes) continue;
+      this.#writes.set(id, rows.run.writes);
+      this.#lookAt(id, rows);
+    }
+  }
+
+  #lookAt(id: string, rows: RunRows): void {
+    const { run, steps, messages, attempts, events } = rows;
+    const eventIds = events.map((event) => event.id);
+    const all = { run, steps: [...steps.values()], messages: inOrder(messages), attempts, eventIds };
+    for (const breach of brokenInvariants(all)) this.found(`${id}: ${breach}`);
+    for (const step of steps.values()) {
+      if (step.status !== 'completed') continue;
+      const name = `${id}.${step.seq}`;
+      const now = JSON.stringify([step.output, step.error, step.claim?.token]);
+      const before = this.#recorded.get(name) ?? now;
+      if (before !== now) this.found(`I1: the outcome of step ${step.seq} of ${id} changed`);
+      this.#recorded.set(name, before);
+    }
+  }
+
+  atEnd(id: string): void {
+    const rows = this.tables.runs.get(id);
+    if (rows === undefined) return this.found(`I3: run ${id} is lost`);
+    const { run } = rows;
+    this.#lookAt(id, rows);
+    if (!isFinal(run.status)) this.found(`I3: run ${id} is ${run.status}`);
+    const expected = expectedAnswer(String(rows.input));
+    if (run.status === 'completed' && run.output !== expected)
+      this.found(`I1: ${id} answered ${run.output}, not ${expected}`);
+    if (run.status === 'failed') this.found(`section 5: ${id} failed, ${run.reason}`);
+    this.#checkEnd(id, rows);
+    this.#checkEffects(id, rows);
+  }
+
+  /** I2: one end after the last redrive, and nothing after it. */
+  #checkEnd(id: string, { run, events }: RunRows): void {
+    const ends = events.filter(({ type }) => /^run\.(completed|failed|cancelled)$/.test(type)).length;
+    const redrives = events.filter(({ type }) => type === 'run.redriven').length;
+    if (ends !== redrives + 1) this.found(`I2: ${id} has ${ends} ends and ${redrives} redrives`);
+    if (events.at(-1)?.type !== `run.${run.status}`) this.found(`I2: ${id} ends with ${events.at(-1)?.type}`);
+  }
+
+  /** I5: one key for all attempts of a call. I6: a `once` call starts once for each "did not happen". */
+  #checkEffects(id: string, { steps, events }: RunRows): void {
+    for (const step of steps.values()) {
+      const mine = this.effects.filter(({ runId, seq }) => runId === id && seq === step.seq);
+      if (mine.some(({ key }) => key !== step.idempotencyKey))
+        this.found(`I5: step ${step.seq} of ${id} had another key`);
+      if (step.kind === 'tool' && step.status === 'completed' && step.error === null && mine.length === 0) {
+        this.found(`I1: step ${step.seq} of ${id} is completed and never took effect`);
+      }
+      if (step.effect !== 'once') continue;
+      const allowed = 1 + events.filter(({ type, seq }) => type === 'step.did_not_happen' && seq === step.seq).length;
+      if (mine.length > allowed)
+        this.found(`I6: once step ${step.seq} of ${id} started ${mine.length} times, ${allowed} allowed`);
+    }
+  }
+
+  /** All of a final run but late notes, and what the queue is told of its deaths. */
+  recordedPart(id: string): string {
+    const rows = this.tables.runs.get(id);
+    if (rows === undefined) return '';
+    const { writes: _, ...run } = rows.run;
+    const steps = [...rows.steps.values()].map(({ shownAttempts: _, dispatch: __, ...step }) => step);
+    const attempts = rows.attempts.map(({ lateNote: _, usage: __, ...attempt }) => attempt);
+    return JSON.stringify([run, steps, rows.messages, rows.events, attempts]);
+  }
+}
