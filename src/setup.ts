@@ -55,7 +55,7 @@ export async function openDatabase(
 
 async function openEmbedded(settings: Settings, log: Log): Promise<EmbeddedPostgres> {
   const { startEmbedded } = await import('./embedded/start.js');
-  return startEmbedded({ dir: pawlDir(settings), log: (message) => log.info({}, message) });
+  return startEmbedded({ dir: pawlDir(settings), log: (message) => log.info({}, message), revive: true });
 }
 
 /** Where the embedded Postgres and the demo's files live: beside the config, or where the command was given. */

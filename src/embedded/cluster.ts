@@ -58,7 +58,7 @@ async function makeCluster(home: Home, binaries: Binaries): Promise<void> {
   if (ended.code !== 0) {
     await rm(draft, { recursive: true, force: true });
     const message = `The embedded Postgres could not make a database in ${home.path}: ${ended.output}`;
-    throw new PawlError('database_unreachable', `${message}\nSet DATABASE_URL to use a Postgres of your own.`);
+    throw new PawlError('database_unreachable', `${message}\n${adviceOn(ended.output)}`);
   }
   await rename(password, join(made, passwordFile));
   try {
@@ -68,6 +68,13 @@ async function makeCluster(home: Home, binaries: Binaries): Promise<void> {
   } finally {
     await rm(draft, { recursive: true, force: true });
   }
+}
+
+/** What to do after Postgres said why it cannot go on. */
+export function adviceOn(said: string): string {
+  const other = 'et DATABASE_URL to use a Postgres of your own.';
+  const isFull = /No space left on device|Disk quota exceeded/.test(said);
+  return isFull ? `The disk is full: free some space (a new database takes 100 MB), or s${other}` : `S${other}`;
 }
 
 /** A folder of that name which is not whole was not left by us: something deleted from it, or wrote there. */

@@ -3,7 +3,7 @@
  * and shared memory are the lock that lets one server have a data folder; no second lock stands beside them.
  */
 import { spawn } from 'node:child_process';
-import { open, readFile, readlink, realpath, rm, stat } from 'node:fs/promises';
+import { open, readFile, readlink, realpath, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -98,7 +98,7 @@ export async function launch(home: Home, binaries: Binaries, extra: Record<strin
   const from = size > logBytes ? 0 : size;
   try {
     if (home.account) await file.chown(home.account.uid, home.account.gid);
-    const port = await freePort();
+    const port = await choosePort(home);
     const options = Object.entries({ ...settings, ...extra, port: String(port) }).flatMap(([k, v]) => [
       '-c',
       `${k}=${v}`,
@@ -122,12 +122,21 @@ export async function launch(home: Home, binaries: Binaries, extra: Record<strin
   }
 }
 
+/** The port of last time where it is free, so that who was connected finds a server again that died and was started anew. */
+async function choosePort(home: Home): Promise<number> {
+  const note = join(home.path, 'port');
+  const last = Number(await readFile(note, 'utf8').catch(() => ''));
+  const port = await freePort(last > 0 && last < 65_536 ? last : 0).catch(() => freePort(0));
+  if (port !== last) await writeFile(note, `${port}\n`, { mode: 0o600 }).catch(() => {});
+  return port;
+}
+
 /** A port that is free now. Should another program take it meanwhile, the server says so and is launched again. */
-function freePort(): Promise<number> {
+function freePort(wanted: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
+    server.listen(wanted, '127.0.0.1', () => {
       const address = server.address();
       server.close(() =>
         typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no port')),

@@ -27,14 +27,17 @@ export interface Server {
   started: boolean;
   /** The connection that shows others that this process uses the server. */
   presence: pg.Client;
+  /** Resolves when that connection has ended, whoever ended it. */
+  ended: Promise<void>;
 }
 
 /** Connects and takes the shared lock. A server that is being stopped never grants it: it cuts the connection instead. */
-export async function enter(home: Home, port: number): Promise<pg.Client> {
+export async function enter(home: Home, port: number): Promise<Pick<Server, 'presence' | 'ended'>> {
   const client = await connect(home, port, 'pawl:presence');
+  const ended = new Promise<void>((resolve) => client.once('end', resolve));
   try {
     await client.query('SELECT pg_advisory_lock_shared($1)', [useLock]);
-    return client;
+    return { presence: client, ended };
   } catch (error) {
     await client.end().catch(() => {});
     throw error;

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { describeThrown, PawlError } from '../core/errors.js';
 import { type Binaries, findBinaries } from './binaries.js';
-import { ensureCluster, readPassword } from './cluster.js';
+import { adviceOn, ensureCluster, readPassword } from './cluster.js';
 import { type Home, openHome } from './home.js';
 import { connect, findPostmaster, launch } from './postmaster.js';
 import { enter, hold, recordStarter, type Server, stopServer } from './presence.js';
@@ -21,6 +21,8 @@ export interface EmbeddedOptions {
   settings?: Record<string, string>;
   /** Another copy of the npm package's `native` folder. */
   native?: string;
+  /** For a process that lives long: a server that dies under it is started again, at the same URL. */
+  revive?: boolean;
 }
 
 export interface EmbeddedPostgres {
@@ -40,20 +42,36 @@ export interface EmbeddedPostgres {
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   const log = options.log ?? (() => {});
   const home = await openHome(options.dir, log);
-  const server = (await attach(home)) ?? (await attachOrStart(home, options, log));
+  let server = (await attach(home)) ?? (await attachOrStart(home, options, log));
   const password = await readPassword(home.dataDir);
   const createDatabase = async (name: string): Promise<string> => {
     await ensureDatabase(home, server.port, name);
     return `postgres://pawl:${password}@127.0.0.1:${server.port}/${encodeURIComponent(name)}`;
   };
   let stopped: Promise<void> | undefined;
+  let reviving: Promise<void> = Promise.resolve();
   const stop = (): Promise<void> => {
-    stopped ??= stopServer(home, server, log, options.native);
+    stopped ??= reviving.then(() => stopServer(home, server, log, options.native));
     return stopped;
+  };
+  const watch = (): void => {
+    void server.ended.then(() => {
+      if (stopped === undefined) reviving = revive();
+    });
+  };
+  const revive = async (): Promise<void> => {
+    try {
+      server = await reviveServer(home, server, options, log);
+      hold(server.presence, false);
+      watch();
+    } catch (error) {
+      log(`the embedded database died and could not be started again: ${describeThrown(error)}`);
+    }
   };
   try {
     const url = await createDatabase('pawl');
     hold(server.presence, false);
+    if (options.revive === true) watch();
     return {
       url,
       started: server.started,
@@ -76,7 +94,7 @@ async function attach(home: Home): Promise<Server | undefined> {
     const found = await findPostmaster(home.dataDir);
     if (found === undefined) return undefined;
     try {
-      return { ...found, started: false, presence: await enter(home, found.port) };
+      return { ...found, started: false, ...(await enter(home, found.port)) };
     } catch (error) {
       if (Date.now() > deadline || isRefusal(error)) throw unreachable(home, describeThrown(error), error);
     }
@@ -104,6 +122,33 @@ async function attachOrStart(home: Home, options: EmbeddedOptions, log: (message
   }
 }
 
+/** After the presence was cut off: joins the server if it lives on, or if another process was faster; else starts it. */
+async function reviveServer(
+  home: Home,
+  lost: Server,
+  options: EmbeddedOptions,
+  log: (message: string) => void,
+): Promise<Server> {
+  const deadline = Date.now() + retryMs;
+  const found = await joinOrStart(); // again where it was killed once more while it began
+  if (found.pid === lost.pid) return { ...found, started: lost.started };
+  log('the embedded database died and was started again');
+  if (found.port !== lost.port) {
+    log(`it has another port now, as ${lost.port} was taken: what was connected to it must be started again`);
+  }
+  return found;
+
+  async function joinOrStart(): Promise<Server> {
+    try {
+      return (await attach(home)) ?? (await attachOrStart(home, options, log));
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await delay(pauseMs * 5);
+      return joinOrStart();
+    }
+  }
+}
+
 /** Launches a server and waits until it answers; returns what it said when it ended instead. */
 async function start(home: Home, binaries: Binaries, settings: Record<string, string>): Promise<Server | string> {
   const launched = await launch(home, binaries, settings);
@@ -111,9 +156,9 @@ async function start(home: Home, binaries: Binaries, settings: Record<string, st
   for (;;) {
     if (launched.exited()) return (await launched.said()) || 'the server ended without a word';
     try {
-      const presence = await enter(home, launched.port);
+      const entered = await enter(home, launched.port);
       await recordStarter(home);
-      return { pid: launched.pid, port: launched.port, started: true, presence };
+      return { pid: launched.pid, port: launched.port, started: true, ...entered };
     } catch (error) {
       if (Date.now() > deadline) throw unreachable(home, describeThrown(error), error);
     }
@@ -141,5 +186,5 @@ function isRefusal(error: unknown): boolean {
 
 function unreachable(home: Home, why: string, cause?: unknown): PawlError {
   const message = `The embedded Postgres in ${home.path} does not answer: ${why}\nIts log is ${join(home.path, 'server.log')}.`;
-  return new PawlError('database_unreachable', `${message} Set DATABASE_URL to use a Postgres of your own.`, { cause });
+  return new PawlError('database_unreachable', `${message} ${adviceOn(why)}`, { cause });
 }

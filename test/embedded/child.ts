@@ -8,6 +8,11 @@ export interface Order {
   plain?: boolean;
 }
 
+/** What is said in place of a report where there is no server. */
+export interface Refusal {
+  refused: string;
+}
+
 export interface Report {
   url: string;
   started: boolean;
@@ -21,7 +26,10 @@ if (order.plain && process.getuid?.() === 0) {
   process.setgid?.('nogroup');
   process.setuid?.('nobody');
 }
-const server = await startEmbedded(order);
+const server = await startEmbedded(order).catch((error: Error) => {
+  process.send?.({ refused: error.message } satisfies Refusal);
+  process.exit(1);
+});
 process.on('message', async () => {
   await server.stop();
   process.disconnect();

@@ -1,5 +1,5 @@
 /** Where a project may lie and who may run it: odd paths, closed folders, root and plain users, a package in any state. */
-import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { copyPackageWithoutLinks, isRoot, makeProject, modeOf, query, start, startInChild } from './projects.js';
@@ -83,4 +83,29 @@ it('takes no folder that others can open, neither in the project nor elsewhere',
   await mkdir(server.home);
   await chmod(server.home, 0o755);
   await expect(start(dir)).rejects.toThrow(/found no folder it can use.*Set DATABASE_URL/);
+});
+
+it('runs for a plain user in a folder where nothing may be written, with the database elsewhere', async () => {
+  const dir = await makeProject(0o555);
+  const native = await copyPackageWithoutLinks();
+  const child = await startInChild({ dir: join(dir, '.pawl'), native, plain: true });
+  expect(child.server.home).not.toContain(dir);
+  expect(await query(child.server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  expect(await readdir(dir)).toEqual([]);
+  await child.stop();
+});
+
+it("leaves another user's database alone, and says whose it is and what to do", async () => {
+  const dir = await makeProject(0o777);
+  const native = await copyPackageWithoutLinks();
+  const inside = join(dir, '.pawl', 'postgres');
+  await mkdir(join(inside, 'data'), { recursive: true });
+  await chmod(inside, 0o700);
+  // Root makes it somebody else's; a plain user can only close a folder to itself, which looks the same from without.
+  if (isRoot) await chown(inside, 1, 1);
+  else await chmod(inside, 0o500);
+  const refused = startInChild({ dir: join(dir, '.pawl'), native, plain: true });
+  await expect(refused).rejects.toThrow(/cannot be used: .*Run Pawl as the user who made it.*or set DATABASE_URL/s);
+  expect((await stat(join(inside, 'data'))).isDirectory()).toBe(true);
+  await chmod(inside, 0o700);
 });

@@ -15,7 +15,7 @@ import { afterEach } from 'vitest';
 import { isAlive } from '../../src/embedded/alive.js';
 import { locatePackage } from '../../src/embedded/binaries.js';
 import { type EmbeddedOptions, type EmbeddedPostgres, startEmbedded } from '../../src/embedded/start.js';
-import type { Order, Report } from './child.js';
+import type { Order, Refusal, Report } from './child.js';
 
 export const isRoot = process.getuid?.() === 0;
 const folders = new Set<string>();
@@ -78,7 +78,8 @@ export async function startInChild(order: Order): Promise<Child> {
   const [message] = (await Promise.race([
     once(child, 'message'),
     once(child, 'exit').then(([code]) => Promise.reject(new Error(`the child ended with ${code}`))),
-  ])) as [Report];
+  ])) as [Report | Refusal];
+  if ('refused' in message) throw new Error(message.refused);
   remember(message);
   const stop = async (): Promise<void> => {
     const ended = once(child, 'exit');

@@ -1,10 +1,10 @@
 /** After crashes: of the server, of whoever was making the data folder, and of the machine. */
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { expect, it } from 'vitest';
 import { isAlive } from '../../src/embedded/alive.js';
-import { kill, makeProject, query, spawnChild, start, until } from './projects.js';
+import { copyPackageWithoutLinks, kill, makeProject, query, spawnChild, start, until } from './projects.js';
 
 it('recovers after a kill -9 of the server with every commit in it, also while a session still holds its memory', async () => {
   const dir = await makeProject();
@@ -27,6 +27,42 @@ it('recovers after a kill -9 of the server with every commit in it, also while a
   expect(second.started).toBe(true);
   expect(await query(second.url, 'SELECT count(*)::int AS n FROM kept')).toEqual([{ n: 1000 }]);
   await busy.end();
+});
+
+it('comes back at the same URL when it is killed under a process that lives on, which can still stop it', async () => {
+  const dir = await makeProject();
+  const said: string[] = [];
+  const server = await start(dir, { revive: true, log: (line) => said.push(line) });
+  await query(server.url, 'CREATE TABLE kept AS SELECT 7 AS n');
+  for (const round of [1, 2]) {
+    const before = await postmasterOf(server.dataDir);
+    process.kill(before, 'SIGKILL');
+    await until(`it is back, round ${round}`, async () => (await rowsOf(server.url)) === 1);
+    expect(await postmasterOf(server.dataDir)).not.toBe(before);
+  }
+  expect(said).toContain('the embedded database died and was started again');
+  const last = await postmasterOf(server.dataDir);
+  await server.stop();
+  expect(await isAlive(last)).toBe(false);
+});
+
+const postmasterOf = async (dataDir: string): Promise<number> =>
+  Number((await readFile(join(dataDir, 'postmaster.pid'), 'utf8')).split('\n')[0]);
+
+const rowsOf = (url: string): Promise<number> =>
+  query(url, 'SELECT n FROM kept').then(
+    (rows) => rows.length,
+    () => 0,
+  );
+
+it('says that the disk is full where a new database does not fit on it', async () => {
+  const native = await copyPackageWithoutLinks();
+  const initdb = join(native, 'bin', 'initdb');
+  const full = 'initdb: error: could not write to file "pg_wal/xlogtemp.1": No space left on device';
+  await writeFile(initdb, `#!/bin/sh\n[ "$1" = --version ] && exit 0\necho '${full}' >&2\nexit 1\n`);
+  const dir = await makeProject();
+  await expect(start(dir, { native })).rejects.toThrow(/No space left on device\nThe disk is full: free some space/);
+  expect(await readdir(join(dir, '.pawl', 'postgres'))).toEqual([]);
 });
 
 it('is not misled by a pid file that names another program', async () => {
