@@ -1,7 +1,7 @@
 /**
  * Loads a user's pawl.config.ts as it is: from any folder, without a build step of theirs, with the running copy of Pawl
  * behind `import … from 'pawl'`. Whatever is wrong with it becomes one PawlError that names the file and the fix.
- * Next: config-hooks.ts, core/config.ts.
+ * Next: config-hooks.mjs, core/config.ts.
  */
 import { existsSync, statSync } from 'node:fs';
 import { register } from 'node:module';
@@ -113,5 +113,5 @@ async function registerHooks(): Promise<void> {
     pawl: new URL(`./index.${extension}`, import.meta.url).href,
     'pawl/testing': new URL(`./testing/index.${extension}`, import.meta.url).href,
   };
-  register('./config-hooks.js', import.meta.url, { data: { modules } });
+  register('./config-hooks.mjs', import.meta.url, { data: { modules } });
 }
