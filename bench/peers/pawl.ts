@@ -34,8 +34,13 @@ const endless = { maxSteps: 100_000, maxTurns: 100_000 };
 export const windowTokens = 4_000;
 
 export async function openPawl(setting: Setting, redisUrl: string | null): Promise<Session> {
+  await migrate(setting.databaseUrl);
+  return openMigrated(setting, redisUrl);
+}
+
+/** For a database that is migrated already. */
+export async function openMigrated(setting: Setting, redisUrl: string | null): Promise<Session> {
   const { databaseUrl, work } = setting;
-  await migrate(databaseUrl);
   const worker = await startPawlWorker(setting, redisUrl);
   const client = createPawl({ databaseUrl, redisUrl });
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
