@@ -11,6 +11,7 @@ import { demoDatabase, findingDemoRuns } from './demo/look-further.js';
 import { databaseOf } from './embedded/fresh-database.js';
 import type { EmbeddedPostgres } from './embedded/start.js';
 import type { Runs } from './engine/runs.js';
+import type { OpenAiSettings } from './openai/llm.js';
 import type { Llm, Log } from './ports.js';
 import { migrate } from './postgres/migrate.js';
 
@@ -193,14 +194,17 @@ export async function createLlm(
 ): Promise<Llm> {
   // Loaded here, since no command but a worker's needs a provider.
   const { createOpenAiLlm } = await import('./openai/llm.js');
+  return createOpenAiLlm(openAiSettings(settings, config, log));
+}
+
+export function openAiSettings(
+  settings: Settings,
+  config: Pick<LoadedConfig, 'models'> | null,
+  log: Log,
+): OpenAiSettings {
   const { apiKey, baseUrl } = settings.openai;
-  return createOpenAiLlm({
-    baseUrl: baseUrl ?? openAiUrl,
-    apiKey,
-    models: config === null ? {} : resolveModels(config.models),
-    proxy: settings.proxy,
-    log,
-  });
+  const models = config === null ? {} : resolveModels(config.models);
+  return { baseUrl: baseUrl ?? openAiUrl, apiKey, models, proxy: settings.proxy, log };
 }
 
 /** The default effect lets a tool be repeated, so whoever did not choose it is told at the start. */

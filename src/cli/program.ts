@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { describeThrown, PawlError } from '../core/errors.js';
 import type { Cli } from './cli.js';
+import { addDoctor } from './doctor.js';
 import { exitOfError, exits, Interrupted } from './exits.js';
 import { addAgents, addTools } from './listings.js';
 import { addNotBuilt } from './not-built.js';
@@ -59,6 +60,7 @@ function buildProgram(cli: Cli): Command {
   addRunsChange(runs, cli);
   addAgents(program, cli);
   const tools = addTools(program, cli);
+  addDoctor(program, cli);
   addNotBuilt(program, { runs, tools });
   return program;
 }

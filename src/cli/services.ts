@@ -3,6 +3,7 @@
  * loaded when it is first needed.
  */
 import type { Settings } from '../config.js';
+import { PawlError } from '../core/errors.js';
 import type { Terminal } from './terminal.js';
 import type { Services } from './world.js';
 
@@ -39,6 +40,17 @@ export function realServices(terminal: Terminal): Services {
       const worker = await runWorker(read, role, log);
       log.info({ role, agents: worker.agents, queue: worker.queueKind }, 'worker ready');
       return worker;
+    },
+    async examine(options, log) {
+      const { examine, examineWithoutSettings } = await import('../doctor.js');
+      let read: Settings;
+      try {
+        read = await settings();
+      } catch (error) {
+        if (error instanceof PawlError) return examineWithoutSettings(error);
+        throw error;
+      }
+      return examine(read, log, options);
     },
     async runDemo({ csv }, interrupt) {
       const read = await settings();

@@ -2,6 +2,7 @@
  * What a command needs of the process it runs in and of the services behind it. main.ts hands in the real ones, tests hand
  * in others. A command that needs services opens them here, so that they are closed however it ends.
  */
+import type { Check } from '../core/checkup.js';
 import type { Runs } from '../engine/runs.js';
 import type { Log } from '../ports.js';
 import { Interrupted } from './exits.js';
@@ -31,6 +32,8 @@ export interface Services {
   open(log: Log, options?: { migrate?: boolean }): Promise<Opened>;
   migrate(log: Log): Promise<{ applied: string[] }>;
   startWorker(role: Role): Promise<WorkerHandle>;
+  /** Looks at everything Pawl stands on. Never rejects for what it finds broken. */
+  examine(options: { llm: boolean }, log: Log): Promise<Check[]>;
   runDemo(options: { csv?: string }, signal: AbortSignal): Promise<number>;
   /** Whether the reader of errors wants their stack, too. */
   showsStacks(): Promise<boolean>;

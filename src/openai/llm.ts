@@ -49,18 +49,22 @@ interface Learnt {
   warned: boolean;
 }
 
+function modelSettings({ models }: OpenAiSettings, model: string): ModelSettings {
+  return models !== undefined && Object.hasOwn(models, model) ? (models[model] ?? {}) : {};
+}
+
+/** Where requests for the model go. */
+export function endpointOf(settings: OpenAiSettings, model: string): Endpoint {
+  const own = modelSettings(settings, model);
+  if (own.baseUrl !== undefined) return { baseUrl: own.baseUrl, apiKey: own.apiKey ?? null };
+  return { baseUrl: settings.baseUrl, apiKey: own.apiKey ?? settings.apiKey };
+}
+
 export function createOpenAiLlm(settings: OpenAiSettings): Llm {
   const { log } = settings;
   const fetch = settings.fetch ?? createFetch(settings.proxy ?? null);
   const learnt = new Map<string, Learnt>();
-  const settingsOf = (model: string): ModelSettings =>
-    settings.models !== undefined && Object.hasOwn(settings.models, model) ? (settings.models[model] ?? {}) : {};
-
-  function endpointOf(model: string): Endpoint {
-    const own = settingsOf(model);
-    if (own.baseUrl !== undefined) return { baseUrl: own.baseUrl, apiKey: own.apiKey ?? null };
-    return { baseUrl: settings.baseUrl, apiKey: own.apiKey ?? settings.apiKey };
-  }
+  const settingsOf = (model: string): ModelSettings => modelSettings(settings, model);
 
   function learntOf(model: string): Learnt {
     let known = learnt.get(model);
@@ -97,7 +101,7 @@ export function createOpenAiLlm(settings: OpenAiSettings): Llm {
   }
 
   async function answer(request: LlmRequest, signal: AbortSignal): Promise<LlmAnswer> {
-    const endpoint = endpointOf(request.model);
+    const endpoint = endpointOf(settings, request.model);
     const unfit = faultOfHistory(request.messages) ?? faultOfKey(endpoint.apiKey);
     if (unfit !== null) return refused(unfit);
     const secrets = endpoint.apiKey === null ? [] : [endpoint.apiKey];

@@ -61,7 +61,6 @@ describe('a wrong command line', () => {
 describe('what the documented surface names and this version lacks', () => {
   it.each<[string[], string]>([
     [['server'], 'pawl server'],
-    [['doctor', '--llm'], 'pawl doctor'],
     [['schedules', 'list', '-o', 'json'], 'pawl schedules'],
     [['keys', 'create', '--help'], 'pawl keys'],
     ...['rerun', 'fork', 'diff', 'approve', 'deny', 'signal', 'export', 'delete', 'migrate'].map(
