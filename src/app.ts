@@ -6,6 +6,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
+import type { Board, BoardOptions } from './bullmq/board.js';
 import { connectQueue, type QueueBackend } from './bullmq/connect.js';
 import { queuePoolSize, queueSilenceMs } from './bullmq/postgres.js';
 import type { Agent } from './core/agent.js';
@@ -34,6 +35,10 @@ export interface ServiceSettings {
 export interface Client {
   runs: Runs;
   queueKind: 'redis' | 'postgres';
+  /** The queue dashboard; closed with the client. */
+  board(options: BoardOptions): Promise<Board['app']>;
+  /** Throws `database_unreachable` or `queue_unreachable`. */
+  ping(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -73,10 +78,21 @@ export async function openClient(settings: ServiceSettings): Promise<Client> {
       ids: systemIds,
       log,
     });
+    const boards: Board[] = [];
     return {
       runs,
       queueKind: queue.backend.kind,
+      async board(options) {
+        const board = await queue.backend.board(options);
+        boards.push(board);
+        return board.app;
+      },
+      async ping() {
+        await checkDatabase(pool);
+        await queue.backend.ping();
+      },
       async close() {
+        await Promise.all(boards.map((board) => board.close()));
         await queue.close();
         await pool.end();
       },

@@ -64,6 +64,7 @@ const schema = z.object({
   PAWL_CONFIG: anyText('the path of a file'),
   PAWL_HOST: text('a host name or an address', /^[\w.:-]+$/),
   PAWL_PORT: integer(0, 65_535),
+  PAWL_API_KEY: text('a key of at least 16 characters, without spaces', /^[\x21-\x7e]{16,}$/),
   PAWL_CONCURRENCY: integer(1, 1_000),
   PAWL_QUEUES: variable('names of queues, with commas between', readQueues),
   PAWL_SHUTDOWN_MS: integer(0, day),
@@ -88,6 +89,8 @@ export interface Settings {
   configFile: string | null;
   host: string;
   port: number;
+  /** What callers of the server must bring; null: loopback alone is served, without a key. */
+  apiKey: string | null;
   /** Deliveries at once for each queue. */
   concurrency: number;
   queues: readonly string[] | null;
@@ -123,6 +126,7 @@ export function readSettings(environment: Environment): { settings: Settings; wa
     configFile: read.PAWL_CONFIG,
     host: read.PAWL_HOST ?? '127.0.0.1',
     port: read.PAWL_PORT ?? 3_900,
+    apiKey: read.PAWL_API_KEY,
     concurrency: read.PAWL_CONCURRENCY ?? 10,
     queues: read.PAWL_QUEUES,
     shutdownMs: read.PAWL_SHUTDOWN_MS ?? 25_000,

@@ -3,7 +3,7 @@
  * the config), which agents, which model provider. The wiring itself is in app.ts.
  */
 import { dirname, join } from 'node:path';
-import { openClient, startWorkerProcess, type WorkerProcess } from './app.js';
+import { type Client, openClient, startWorkerProcess, type WorkerProcess } from './app.js';
 import { resolveModels, type Settings } from './config.js';
 import { findConfigFile, type LoadedConfig, loadConfigFile } from './config-file.js';
 import { describeThrown, PawlError } from './core/errors.js';
@@ -11,6 +11,7 @@ import { demoDatabase, findingDemoRuns } from './demo/look-further.js';
 import { databaseOf } from './embedded/fresh-database.js';
 import type { EmbeddedPostgres } from './embedded/start.js';
 import type { Runs } from './engine/runs.js';
+import type { HttpServer } from './http/server.js';
 import type { OpenAiSettings } from './openai/llm.js';
 import type { Llm, Log } from './ports.js';
 import { migrate } from './postgres/migrate.js';
@@ -155,6 +156,71 @@ export async function runWorker(
     },
     stopped,
   };
+}
+
+export interface RunningServer {
+  url: string;
+  /** Whether callers must bring PAWL_API_KEY. */
+  asksForKey: boolean;
+  queueKind: 'redis' | 'postgres';
+  stop(): Promise<void>;
+  stopped: Promise<void>;
+}
+
+/** The HTTP server. Without a config it shows the queues that every deployment has, and not those of tool pools. */
+export async function runServer(settings: Settings, log: Log): Promise<RunningServer> {
+  const [{ queuesPath, startServer }, { refuseOpenDoor }] = await Promise.all([
+    import('./http/server.js'),
+    import('./http/guard.js'),
+  ]);
+  const { host, port, apiKey } = settings;
+  refuseOpenDoor(host, apiKey);
+  const pools = await poolsOf(settings);
+  const database = await openDatabase(settings, log);
+  let client: Client | null = null;
+  try {
+    client = await openClient({ databaseUrl: database.url, redisUrl: settings.redisUrl, log });
+    const { runs, ping: ready } = client;
+    const linkOf = (runId: string) => (runId === '' ? '/v1/runs' : `/v1/runs/${encodeURIComponent(runId)}`);
+    const board = await client.board({ queues: ['llm', 'tool', ...pools], basePath: queuesPath, linkOf });
+    const server = await startServer({ host, port, apiKey, runs, board, ready, log });
+    return { url: server.url, asksForKey: apiKey !== null, ...endingOnce(client, server, database) };
+  } catch (error) {
+    await client?.close();
+    await database.close();
+    throw error;
+  }
+}
+
+function endingOnce(client: Client, server: HttpServer, database: Database) {
+  let stopping: Promise<void> | null = null;
+  let end = () => {};
+  const stopped = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const stop = async (): Promise<void> => {
+    await server.close();
+    await client.close();
+    await database.close();
+    end();
+  };
+  return {
+    queueKind: client.queueKind,
+    stopped,
+    stop() {
+      stopping ??= stop();
+      return stopping;
+    },
+  };
+}
+
+/** Queues of the config's tool pools; none where there is no config. */
+async function poolsOf(settings: Settings): Promise<string[]> {
+  const file = findConfigFile(settings.configFile, process.cwd());
+  if (file === null) return [];
+  const { agents } = await loadConfigFile(file, { defaultModel: settings.openai.model });
+  const queues = new Set(agents.flatMap((agent) => agent.tools.map((tool) => tool.queue)));
+  return [...queues].filter((name) => name !== 'tool' && name !== 'llm');
 }
 
 async function loadAgents(settings: Settings, role: 'all' | 'steps' | 'maintenance'): Promise<LoadedConfig | null> {

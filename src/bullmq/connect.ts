@@ -4,6 +4,7 @@
  */
 import type { Pool } from 'pg';
 import type { Consumer, Delivery, DeliveryEnd, Log, Queue } from '../ports.js';
+import type { Board, BoardOptions } from './board.js';
 import { openConsumer } from './consumer.js';
 import type { Ground } from './ground.js';
 import { openPostgres } from './postgres.js';
@@ -47,6 +48,8 @@ export interface QueueBackend {
   queue: Queue;
   /** A consumer that has not begun to fetch; its owner stops it before the backend is closed. */
   consumer(options: ConsumerOptions): Consumer;
+  /** The dashboard of these queues; its owner closes it before the backend. */
+  board(options: BoardOptions): Promise<Board>;
   /** Throws `queue_unreachable` unless the queue answers within 5 s. */
   ping(): Promise<void>;
   /** Never waits long for a server that is gone. */
@@ -62,6 +65,11 @@ export async function connectQueue(options: QueueOptions): Promise<QueueBackend>
     kind: ground.kind,
     queue,
     consumer: (consumer) => openConsumer({ ...consumer, ground, log, answerWithinMs }),
+    async board(options) {
+      // Loaded here, since workers show no dashboard.
+      const { openBoard } = await import('./board.js');
+      return openBoard(ground, log, options);
+    },
     ping: () => answered(answerWithinMs, 'the queue does not answer', () => ground.ping()),
     async close() {
       await queue.close();

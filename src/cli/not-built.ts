@@ -5,7 +5,7 @@
 import { type Command, Option } from 'commander';
 import { PawlError } from '../core/errors.js';
 
-const commands = ['server', 'schedules', 'keys'];
+const commands = ['schedules', 'keys'];
 const ofRuns = ['rerun', 'fork', 'diff', 'approve', 'deny', 'signal', 'export', 'delete', 'migrate'];
 const ofTools = ['disable', 'enable'];
 

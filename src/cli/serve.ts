@@ -3,15 +3,17 @@
  * good order, with status 0; the second one ends the process where it stands (see main.ts). And `pawl migrate`, `pawl demo`.
  */
 import type { Command } from 'commander';
+import { PawlError } from '../core/errors.js';
 import type { Cli } from './cli.js';
 import { countOf } from './format.js';
 import { examples, type Format, outputOption, printList } from './output.js';
 import { roleOption } from './values.js';
-import { type Role, terminalLog, type WorkerHandle, type World } from './world.js';
+import { type Role, type ServerHandle, terminalLog, type WorkerHandle, type World } from './world.js';
 
 export function addServing(program: Command, cli: Cli): void {
   addDev(program, cli);
   addWorker(program, cli);
+  addServer(program, cli);
   addMigrate(program, cli);
   addDemo(program, cli);
 }
@@ -32,12 +34,33 @@ function addWorker(program: Command, cli: Cli): void {
     });
 }
 
-/** Waits for the worker's end, whoever asks for it. */
-async function untilToldToEnd(world: Pick<World, 'interrupt'>, worker: WorkerHandle): Promise<void> {
-  const stop = (): void => void worker.stop().catch(() => {}); // what went wrong is in `stopped`
+const serverHelp = `
+Serves the queue dashboard at /queues, runs as JSON at /v1/runs, /healthz and /readyz, at PAWL_HOST and PAWL_PORT
+(127.0.0.1:3900). With PAWL_API_KEY set, everything but /healthz asks for it: as a bearer token, or as the password of basic
+auth. Without it nothing but this machine is let in, and another PAWL_HOST is refused.
+${examples('pawl server', 'PAWL_HOST=0.0.0.0 PAWL_API_KEY=$KEY pawl server')}`;
+
+function addServer(program: Command, cli: Cli): void {
+  program
+    .command('server')
+    .description('serve the queue dashboard, and runs as JSON, until Ctrl-C')
+    .addHelpText('after', serverHelp)
+    .action(async () => {
+      const { services, terminal } = cli.world;
+      const server = await services.startServer();
+      terminal.say(`serving ${server.url}/queues${server.asksForKey ? ', for those who bring PAWL_API_KEY' : ''}`);
+      await untilToldToEnd(cli.world, server);
+    });
+}
+
+type Ending = Pick<WorkerHandle, 'stop' | 'stopped'>;
+
+/** Waits for the end of what goes on, whoever asks for it. */
+async function untilToldToEnd(world: Pick<World, 'interrupt'>, running: Ending): Promise<void> {
+  const stop = (): void => void running.stop().catch(() => {}); // what went wrong is in `stopped`
   if (world.interrupt.aborted) stop();
   else world.interrupt.addEventListener('abort', stop, { once: true });
-  await worker.stopped;
+  await running.stopped;
 }
 
 function addDev(program: Command, cli: Cli): void {
@@ -59,15 +82,30 @@ async function dev(cli: Cli): Promise<void> {
     const where =
       database.kind === 'given' ? 'DATABASE_URL' : `embedded, ${database.started ? 'started' : 'running already'}`;
     const worker = await services.startWorker('all');
+    const server = await startBeside(cli, worker);
     const say = (name: string, text: string) => terminal.say(`${terminal.paintErr('dim', name.padEnd(9))} ${text}`);
     say('database', `Postgres (${where})`);
     say('queue', queueKind === 'redis' ? 'Redis (REDIS_URL)' : 'in the same Postgres');
     say('agents', worker.agents.join(', ') || 'none');
-    say('server', 'the HTTP server and the dashboards are not built in this version');
+    if (server !== null) say('queues', `${server.url}/queues${server.asksForKey ? ' (asks for PAWL_API_KEY)' : ''}`);
     terminal.say(`\nready. In another terminal: pawl run ${worker.agents[0] ?? 'AGENT'} "…"   (Ctrl-C ends this)`);
-    await untilToldToEnd(cli.world, worker);
+    await untilToldToEnd(cli.world, worker).finally(() => server?.stop());
   } finally {
     await opened.close();
+  }
+}
+
+/** The server of `pawl dev`. Its port may be another `pawl dev`'s, in this folder or another: the worker goes on without. */
+async function startBeside({ world }: Cli, worker: WorkerHandle): Promise<ServerHandle | null> {
+  try {
+    return await world.services.startServer();
+  } catch (error) {
+    if (error instanceof PawlError && error.code === 'config_invalid') {
+      world.terminal.say(world.terminal.paintErr('yellow', `warning: no dashboard: ${error.message}`));
+      return null;
+    }
+    await worker.stop();
+    throw error;
   }
 }
 

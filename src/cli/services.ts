@@ -4,6 +4,7 @@
  */
 import type { Settings } from '../config.js';
 import { PawlError } from '../core/errors.js';
+import type { Log } from '../ports.js';
 import type { Terminal } from './terminal.js';
 import type { Services } from './world.js';
 
@@ -20,6 +21,12 @@ export function realServices(terminal: Terminal): Services {
     return settings;
   }
 
+  async function log(read: Settings): Promise<Log> {
+    const { createLog } = await import('../log.js');
+    const { logLevel: level, logDir: dir, secrets } = read;
+    return createLog({ level, dir, secrets, readable: terminal.hearsMessages, colour: terminal.paintsMessages });
+  }
+
   return {
     async open(log, options) {
       const read = await settings();
@@ -34,12 +41,17 @@ export function realServices(terminal: Terminal): Services {
     async startWorker(role) {
       const read = await settings();
       await import('../index.js'); // what a config imports as 'pawl': it must be there before the loader's hooks are
-      const [{ runWorker }, { createLog }] = await Promise.all([import('../setup.js'), import('../log.js')]);
-      const { logLevel: level, logDir: dir, secrets } = read;
-      const log = createLog({ level, dir, secrets, readable: terminal.hearsMessages, colour: terminal.paintsMessages });
-      const worker = await runWorker(read, role, log);
-      log.info({ role, agents: worker.agents, queue: worker.queueKind }, 'worker ready');
+      const { runWorker } = await import('../setup.js');
+      const logger = await log(read);
+      const worker = await runWorker(read, role, logger);
+      logger.info({ role, agents: worker.agents, queue: worker.queueKind }, 'worker ready');
       return worker;
+    },
+    async startServer() {
+      const read = await settings();
+      await import('../index.js');
+      const { runServer } = await import('../setup.js');
+      return runServer(read, await log(read));
     },
     async examine(options, log) {
       const { examine, examineWithoutSettings } = await import('../doctor.js');

@@ -27,11 +27,21 @@ export interface WorkerHandle {
   stopped: Promise<void>;
 }
 
+export interface ServerHandle {
+  url: string;
+  /** Whether callers must bring PAWL_API_KEY. */
+  asksForKey: boolean;
+  queueKind: 'redis' | 'postgres';
+  stop(): Promise<void>;
+  stopped: Promise<void>;
+}
+
 /** Everything heavy: each loads its own code when it is called, so that `--help` stays fast. */
 export interface Services {
   open(log: Log, options?: { migrate?: boolean }): Promise<Opened>;
   migrate(log: Log): Promise<{ applied: string[] }>;
   startWorker(role: Role): Promise<WorkerHandle>;
+  startServer(): Promise<ServerHandle>;
   /** Looks at everything Pawl stands on. Never rejects for what it finds broken. */
   examine(options: { llm: boolean }, log: Log): Promise<Check[]>;
   runDemo(options: { csv?: string }, signal: AbortSignal): Promise<number>;

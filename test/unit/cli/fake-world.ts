@@ -103,6 +103,7 @@ export async function pawl(args: string[], options: RanOptions = {}): Promise<Ra
     },
     migrate: async () => ({ applied: [] }),
     startWorker: () => Promise.reject(new Error('the test did not expect a worker')),
+    startServer: () => Promise.reject(new Error('the test did not expect a server')),
     examine: async () => [],
     runDemo: async () => 0,
     showsStacks: async () => false,

@@ -17,6 +17,33 @@ function aWorker() {
   return { stops, worker: { agents: ['analyst'], queueKind: 'postgres' as const, stop, stopped } };
 }
 
+function aServer() {
+  const { stops, worker } = aWorker();
+  const { stop, stopped, queueKind } = worker;
+  return { stops, server: { url: 'http://127.0.0.1:3900', asksForKey: false, queueKind, stop, stopped } };
+}
+
+describe('a server', () => {
+  it('says where it is, and is stopped in good order', async () => {
+    const { stops, server } = aServer();
+    const interrupt = new AbortController();
+    const startServer = async () => {
+      setImmediate(() => interrupt.abort());
+      return server;
+    };
+    const ran = await pawl(['server'], { services: { startServer }, interrupt: interrupt.signal });
+    expect(ran).toMatchObject({ exit: 0, out: '', err: 'serving http://127.0.0.1:3900/queues\n' });
+    expect(stops).toEqual(['stop']);
+  });
+
+  it('that may not listen there says why', async () => {
+    const startServer = async (): Promise<never> => {
+      throw new PawlError('config_invalid', 'PAWL_HOST is 0.0.0.0');
+    };
+    expect(await pawl(['server'], { services: { startServer } })).toMatchObject({ exit: 2 });
+  });
+});
+
 describe('a worker', () => {
   it('is started in its role and stopped in good order, with status 0', async () => {
     const { stops, worker } = aWorker();
@@ -50,17 +77,45 @@ describe('a worker', () => {
 });
 
 describe('dev', () => {
-  it('migrates, says what it has and what it has not, and closes everything at the end', async () => {
+  it('migrates, says what it has, and closes everything at the end', async () => {
     const { stops, worker } = aWorker();
     const interrupt = new AbortController();
     const startWorker = async () => {
       setImmediate(() => interrupt.abort());
       return worker;
     };
-    const ran = await pawl(['dev'], { services: { startWorker }, interrupt: interrupt.signal });
+    const { server, stops: serverStops } = aServer();
+    const services = { startWorker, startServer: async () => server };
+    const ran = await pawl(['dev'], { services, interrupt: interrupt.signal });
     expect(ran).toMatchObject({ exit: 0, out: '', leftOpen: 0 });
-    expect(ran.err).toContain('not built in this version');
+    expect(ran.err).toContain('http://127.0.0.1:3900/queues');
     expect(ran.err).toContain('pawl run analyst');
+    expect({ stops, serverStops }).toEqual({ stops: ['stop'], serverStops: ['stop'] });
+  });
+
+  it('goes on without a dashboard where its port is taken, and says so', async () => {
+    const { stops, worker } = aWorker();
+    const interrupt = new AbortController();
+    const startWorker = async () => {
+      setImmediate(() => interrupt.abort());
+      return worker;
+    };
+    const startServer = async (): Promise<never> => {
+      throw new PawlError('config_invalid', 'port 3900 of 127.0.0.1 is taken by another pawl');
+    };
+    const ran = await pawl(['dev'], { services: { startWorker, startServer }, interrupt: interrupt.signal });
+    expect(ran).toMatchObject({ exit: 0, leftOpen: 0 });
+    expect(ran.err).toContain('warning: no dashboard: port 3900 of 127.0.0.1 is taken by another pawl');
+    expect(stops).toEqual(['stop']);
+  });
+
+  it('ends its worker when the server cannot start for another reason', async () => {
+    const { stops, worker } = aWorker();
+    const startServer = async (): Promise<never> => {
+      throw new PawlError('database_unreachable', 'Postgres does not answer');
+    };
+    const services = { startWorker: async () => worker, startServer };
+    expect(await pawl(['dev'], { services })).toMatchObject({ exit: 8, leftOpen: 0 });
     expect(stops).toEqual(['stop']);
   });
 

@@ -60,7 +60,6 @@ describe('a wrong command line', () => {
 
 describe('what the documented surface names and this version lacks', () => {
   it.each<[string[], string]>([
-    [['server'], 'pawl server'],
     [['schedules', 'list', '-o', 'json'], 'pawl schedules'],
     [['keys', 'create', '--help'], 'pawl keys'],
     ...['rerun', 'fork', 'diff', 'approve', 'deny', 'signal', 'export', 'delete', 'migrate'].map(
@@ -113,7 +112,7 @@ describe('help', () => {
       ...(await names([])).filter((name) => !groups.includes(name)).map((name) => [name]),
       ...ofGroups.flat(),
     ];
-    expect(all).toHaveLength(18);
+    expect(all).toHaveLength(20);
     for (const args of all)
       expect((await pawl([...args, '--help'])).out).toMatch(new RegExp(`\\$ pawl ${args.join(' ')}( |$)`, 'm'));
   });
