@@ -1,31 +1,24 @@
 /** `pawl doctor` on real services: a sound installation, and each thing that can be broken about it. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readSettings, type Settings } from '../../src/config.js';
 import type { Check } from '../../src/core/checkup.js';
-import { examine } from '../../src/doctor.js';
 import { createTestDatabase, createTestRedis, queueBackends } from '../support/services.js';
+import { makeProject } from './command.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'pawl-doctor-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-const configFile = join(folder, 'pawl.config.ts');
-writeFileSync(
-  configFile,
-  `import { defineAgent, defineConfig } from 'pawl';
-   export default defineConfig({ agents: [defineAgent({ name: 'tagger', model: 'gpt-4o-mini', instructions: 'Tag.' })] });`,
-);
+const config = `
+import { defineAgent, defineConfig } from 'pawl';
+export default defineConfig({ agents: [defineAgent({ name: 'tagger', model: 'gpt-4o-mini', instructions: 'Tag.' })] });`;
 
-const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-
-function settingsOf(environment: Record<string, string>): Settings {
-  return readSettings({ OPENAI_API_KEY: 'key-of-a-test', PAWL_CONFIG: configFile, ...environment }).settings;
-}
+const project = makeProject({ 'pawl.config.ts': config, 'broken.config.ts': 'export default 7;' }, {});
+afterAll(() => project.close());
 
 async function check(environment: Record<string, string>): Promise<Map<string, Check>> {
-  const checks = await examine(settingsOf(environment), log, { llm: false });
-  return new Map(checks.map((each) => [each.name, each]));
+  const { exit, out } = await project.pawl(['doctor', '-o', 'json'], {
+    OPENAI_API_KEY: 'key-of-a-test',
+    ...environment,
+  });
+  const { data } = JSON.parse(out) as { data: Check[] };
+  expect(exit).toBe(data.some(({ state }) => state === 'bad') ? 1 : 0);
+  return new Map(data.map((each) => [each.name, each]));
 }
 
 const bad = (checks: Map<string, Check>) => [...checks.values()].filter(({ state }) => state === 'bad');
@@ -75,9 +68,7 @@ describe('an installation', () => {
 
   it('whose config does not load says what is wrong with it', async () => {
     const { url } = await createTestDatabase();
-    const broken = join(folder, 'broken.config.ts');
-    writeFileSync(broken, 'export default 7;');
-    expect(bad(await check({ DATABASE_URL: url, PAWL_CONFIG: broken }))).toMatchObject([
+    expect(bad(await check({ DATABASE_URL: url, PAWL_CONFIG: 'broken.config.ts' }))).toMatchObject([
       { name: 'config', says: expect.stringContaining('exports something else') },
     ]);
   });

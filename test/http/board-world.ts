@@ -2,8 +2,9 @@
 import type { Agent } from '../../src/core/agent.js';
 import { queuesPath, startServer } from '../../src/http/server.js';
 import type { Llm } from '../../src/ports.js';
+import { quietLog } from '../support/quiet-log.js';
 import type { QueueBackend } from '../support/services.js';
-import { agentsOf, openWorld, quietLog, type World } from '../support/worlds.js';
+import { agentsOf, openWorld, type World } from '../support/worlds.js';
 
 export interface BoardJob {
   id: string;

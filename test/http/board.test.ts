@@ -135,7 +135,7 @@ describe.each(queueBackends())('the board of the %s queue', { timeout: 60_000 },
       options: {},
     };
     expect(await world.press('POST', '/pawl-llm/add', body)).toBe(200);
-    const added = await job('completed', 'run_x');
+    const added = await job('failed', 'run_x');
     expect(added.data).toEqual({ runId: 'run_x', password: '[not shown]', nested: '[not shown]' });
     const page = await (await fetch(`${world.url}/queues/api/queues/pawl-llm/${added.id}`)).text();
     expect(page).not.toContain('hunter2');

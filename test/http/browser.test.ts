@@ -50,12 +50,13 @@ it.runIf(browserPath !== undefined)(
       const faults: string[] = [];
       page.on('pageerror', (error) => faults.push(error.message));
       await page.goto(`${opened.url}/queues/queue/pawl-llm?status=failed`);
-      const retry = page.getByRole('button', { name: /^retry$/i }).first();
-      await retry.waitFor();
       const link = page.locator('a[href^="/v1/runs/run_"]').first();
+      await link.waitFor();
       const runId = (await link.getAttribute('href'))?.split('/').at(-1) ?? '';
       if (process.env.PAWL_TEST_SCREENSHOT) await page.screenshot({ path: process.env.PAWL_TEST_SCREENSHOT });
-      await retry.click();
+      // The row of the job begins with its Retry, an icon without a name; then the page asks whether it is meant.
+      await link.locator('xpath=ancestor::*[.//button][1]').getByRole('button').first().click();
+      await page.getByRole('button', { name: 'Confirm' }).click();
       await until('the run to be completed', 30_000, async () => (await runs.get(runId)).status === 'completed');
       await page.goto(`${opened.url}/v1/runs/${runId}`);
       expect(await page.textContent('body')).toContain('"output":"Fine."');
