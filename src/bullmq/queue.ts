@@ -60,17 +60,37 @@ export function openQueue({ ground, queues, log, answerWithinMs }: OpenQueueOpti
 
   for (const name of queues) queueOf(name);
 
+  const gathering = new Map<string, { group: Dispatch[]; added: Promise<void> }>();
+
+  /** Steps recorded together are dispatched together: what is added in one turn of the event loop goes in one round trip. */
+  function addSoon(name: string, dispatches: readonly Dispatch[]): Promise<void> {
+    const waiting = gathering.get(name);
+    if (waiting !== undefined) {
+      waiting.group.push(...dispatches);
+      return waiting.added;
+    }
+    const group = [...dispatches];
+    const added = new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
+      gathering.delete(name);
+      return addNow(name, group);
+    });
+    gathering.set(name, { group, added });
+    return added;
+  }
+
+  async function addNow(name: string, group: readonly Dispatch[]): Promise<void> {
+    for (const chunk of inChunks(group, addedAtOnce)) {
+      const jobs = chunk.map(({ runId, seq, dispatch }) => {
+        const data = { runId, seq, dispatch };
+        return { name: jobName, data, opts: { jobId: jobId(data) } };
+      });
+      await ask(`adding to queue ${name}`, () => queueOf(name).addBulk(jobs));
+    }
+  }
+
   return {
     async add(dispatches) {
-      for (const [name, group] of byQueue(dispatches)) {
-        for (const chunk of inChunks(group, addedAtOnce)) {
-          const jobs = chunk.map(({ runId, seq, dispatch }) => {
-            const data = { runId, seq, dispatch };
-            return { name: jobName, data, opts: { jobId: jobId(data) } };
-          });
-          await ask(`adding to queue ${name}`, () => queueOf(name).addBulk(jobs));
-        }
-      }
+      for (const [name, group] of byQueue(dispatches)) await addSoon(name, group);
     },
 
     async probe(dispatches): Promise<Presence[]> {

@@ -10,6 +10,8 @@ export class Call {
   private readonly controller = new AbortController();
   private step: StepState | null = null;
   cause: AbortCause | null = null;
+  /** Told before the signal fires, so that work which heeds the signal does not seem to have ended by itself. */
+  onStop: (() => void) | null = null;
   /** When the claim was answered, by the monotonic clock. */
   claimedAtMs = 0;
   isClaimed = false;
@@ -41,7 +43,12 @@ export class Call {
     if (this.cause !== null) return;
     if (cause === 'ending' && this.step?.effect === 'once') return;
     this.cause = cause;
-    this.controller.abort(new Error(`aborted: ${cause}`));
+    this.onStop?.();
+    this.stopWork(new Error(`aborted: ${cause}`));
+  }
+
+  stopWork(why: Error): void {
+    this.controller.abort(why);
   }
 }
 
@@ -57,35 +64,27 @@ export type Raced<T> =
  * Runs work under the call's deadline and its abort, and does not wait for work that heeds neither: what it does later is
  * nobody's business. `work` gets a signal that fires at either.
  */
-export async function raceCall<T>(
+export function raceCall<T>(
   call: Call,
   timeoutMs: number,
   work: (signal: AbortSignal) => T | Promise<T>,
 ): Promise<Raced<T>> {
-  if (call.cause !== null || timeoutMs <= 0) return { ended: 'not_started' };
-  const deadline = new AbortController();
-  const signal = AbortSignal.any([call.signal, deadline.signal]);
-  let timer: NodeJS.Timeout | undefined;
-  let onAbort = () => {};
-  const stopped = new Promise<Raced<T>>((resolve) => {
-    timer = setTimeout(() => {
-      resolve({ ended: 'timeout' });
-      deadline.abort(new Error(`timed out after ${timeoutMs} ms`));
+  if (call.cause !== null || timeoutMs <= 0) return Promise.resolve({ ended: 'not_started' });
+  return new Promise((resolve) => {
+    const end = (raced: Raced<T>) => {
+      clearTimeout(timer);
+      call.onStop = null;
+      resolve(raced);
+    };
+    const timer = setTimeout(() => {
+      end({ ended: 'timeout' });
+      call.stopWork(new Error(`timed out after ${timeoutMs} ms`));
     }, timeoutMs);
-    onAbort = () => resolve({ ended: 'aborted' });
-    call.signal.addEventListener('abort', onAbort, { once: true });
+    call.onStop = () => end({ ended: 'aborted' });
+    // A call that throws before it first waits is one that threw.
+    (async () => work(call.signal))().then(
+      (value) => end({ ended: 'returned', value }),
+      (thrown: unknown) => end({ ended: 'threw', thrown }),
+    );
   });
-  const returned = (async (): Promise<Raced<T>> => {
-    try {
-      return { ended: 'returned', value: await work(signal) };
-    } catch (thrown) {
-      return { ended: 'threw', thrown };
-    }
-  })();
-  try {
-    return await Promise.race([returned, stopped]);
-  } finally {
-    clearTimeout(timer);
-    call.signal.removeEventListener('abort', onAbort);
-  }
 }

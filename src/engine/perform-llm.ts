@@ -14,6 +14,7 @@ import { costOf, noUsage, type Reason, type Reserve, type Usage } from '../core/
 import { callHash, canonicalJson, cleanText } from '../core/storable.js';
 import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
+import { countOnce } from './count-once.js';
 import type { Claimed } from './gaps.js';
 import { type AskedRepetition, guardTurns, noticeOf, stopEarly, withhold } from './guard-turns.js';
 
@@ -25,7 +26,7 @@ export interface LlmPerformance {
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
   unsettledOnce(callHashes: readonly string[]): Promise<ReadonlyMap<string, number>>;
   ids: Ids;
-  log: Log;
+  log(): Log;
 }
 
 /** Tokens kept free for the answer where the agent names no maximum, as a share of the window. */
@@ -82,29 +83,29 @@ function modelOf({ agent, claim }: LlmPerformance): string {
 /** Clients store the task uncounted; every other message carries its count. */
 async function countTask({ claim, llm }: LlmPerformance, model: string): Promise<StoredMessage[]> {
   return Promise.all(
-    claim.messages.map(async (stored) => {
-      if (stored.tokens !== null) return stored;
-      const [tokens = 0] = await llm.countTokens(model, [stored.message.content ?? '']);
-      return { ...stored, tokens };
-    }),
+    claim.messages.map(async (stored) =>
+      stored.tokens !== null ? stored : { ...stored, tokens: await countOnce(llm, stored, model, taskOf) },
+    ),
   );
 }
 
 async function windowRule({ agent, llm }: LlmPerformance, model: string): Promise<WindowRule> {
-  const tools = agent.tools.map(({ name, description, parameters }) =>
-    JSON.stringify({ name, description, parameters }),
-  );
-  const counts = await llm.countTokens(model, [agent.instructions, ...tools]);
   const windowTokens = agent.context.windowTokens ?? llm.contextTokens(model);
   const { compactAt, compactTo, keepTurns } = agent.context;
   return {
     budgetTokens: windowTokens - (agent.maxOutputTokens ?? Math.ceil(windowTokens * answerShare)),
-    fixedTokens: counts.reduce((sum, count) => sum + count, 0),
+    fixedTokens: await countOnce(llm, agent, model, headOf),
     compactAt,
     compactTo,
     keepTurns,
   };
 }
+
+const taskOf = (stored: StoredMessage) => [stored.message.content ?? ''];
+const headOf = (agent: Agent) => [
+  agent.instructions,
+  ...agent.tools.map(({ name, description, parameters }) => JSON.stringify({ name, description, parameters })),
+];
 
 function writeRequest(
   { agent }: LlmPerformance,
@@ -151,7 +152,7 @@ function failedCall(
   const { agent, claim, ids, log } = performance;
   const { baseMs, capMs } = agent.retry;
   const attempt = claim.step.failures + 1;
-  log.warn({ code: failure.code, class: failure.class }, 'the model call failed');
+  log().warn({ code: failure.code, class: failure.class }, 'the model call failed');
   return {
     kind: 'llm_failure',
     failure,

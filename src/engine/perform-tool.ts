@@ -19,7 +19,7 @@ export interface ToolPerformance {
   call: Call;
   llm: Llm;
   ids: Ids;
-  log: Log;
+  log(): Log;
 }
 
 export async function performTool(performance: ToolPerformance): Promise<Outcome> {
@@ -119,7 +119,7 @@ async function settleUnknown(performance: ToolPerformance, tool: Tool, args: unk
     );
     if (raced.ended === 'aborted' || raced.ended === 'not_started') return aborted(performance, false);
     if (raced.ended === 'threw')
-      log.warn({ cause: describeThrown(raced.thrown) }, 'onUnknown threw; an operator is asked');
+      log().warn({ cause: describeThrown(raced.thrown) }, 'onUnknown threw; an operator is asked');
     if (raced.ended === 'returned') {
       const found: unknown = raced.value;
       if (found === 'tell') answer = 'tell';
@@ -191,7 +191,9 @@ function contextOf({ claim, log }: ToolPerformance, signal: AbortSignal): ToolCo
     attempt: step.attempt,
     idempotencyKey: step.idempotencyKey ?? '',
     signal,
-    log,
+    get log() {
+      return log();
+    },
     tenant: run.tenant,
     threadId: run.threadId,
   };

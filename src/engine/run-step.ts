@@ -74,7 +74,8 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
   const agent = post.agents.get(claim.run.agent);
   if (agent === undefined)
     throw new PawlError('internal', `claimed a step of ${claim.run.agent}, which is not served here`);
-  const log = post.log.child({ runId: claim.run.id, seq: claim.step.seq, attempt: claim.step.attempt });
+  const { run, step } = claim;
+  const log = () => post.log.child({ runId: run.id, seq: step.seq, attempt: step.attempt });
   call.begin(claim.step);
   return claim.step.kind === 'llm'
     ? performLlm({

@@ -108,7 +108,9 @@ const typed = (columns: Record<string, string>) =>
   Object.entries(columns)
     .map(([name, type]) => `${name} ${type}`)
     .join(', ');
-const namesOf = (columns: Record<string, string>) => Object.keys(columns);
+const ofRuns = Object.keys(runColumns);
+const ofSteps = Object.keys(stepColumns);
+const ofPlanned = Object.keys(plannedColumns);
 
 const recordSql = `
 with n as materialized (
@@ -120,15 +122,15 @@ with n as materialized (
   where s.claim_token = n.token or (s.status = 'pending' and s.dispatch = n.claimed_dispatch)
   order by r.id for no key update of r skip locked for no key update of s
 ), run_moved as (
-  update pawl.runs r set (${list(namesOf(runColumns))}) = row(${list(namesOf(runColumns), 'n.')})
+  update pawl.runs r set (${list(ofRuns)}) = row(${list(ofRuns, 'n.')})
   from n where r.id = n.id and r.id in (select id from guard)
 ), moved as (
-  update pawl.steps s set (${list(namesOf(stepColumns))}) = row(${list(namesOf(stepColumns), 'v.')})
+  update pawl.steps s set (${list(ofSteps)}) = row(${list(ofSteps, 'v.')})
   from json_to_recordset($2::json) as v(run_id text, seq int, ${typed(stepColumns)})
   where s.run_id = v.run_id and s.seq = v.seq and v.run_id in (select id from guard)
 ), planned as (
-  insert into pawl.steps (${list(namesOf(plannedColumns))}, attempt, failures, crashes, claims, suspect, unknown, deferrals)
-  select ${list(namesOf(plannedColumns))}, 0, 0, 0, 0, false, false, 0
+  insert into pawl.steps (${list(ofPlanned)}, attempt, failures, crashes, claims, suspect, unknown, deferrals)
+  select ${list(ofPlanned)}, 0, 0, 0, 0, false, false, 0
   from json_to_recordset($3::json) as v(${typed(plannedColumns)}) where run_id in (select id from guard)
 ), said as (
   insert into pawl.messages (run_id, seq, pos, tokens, body)
@@ -259,9 +261,9 @@ function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
   const { messages, outputs, events } = textsOf(changes, now);
   const ofRun = (row: object) => JSON.stringify({ run_id: runId, ...row });
   return [
-    JSON.stringify({ id: runId, ...fence, ...pick(runColumns, writeRun(changes.run)) }),
-    JSON.stringify({ run_id: runId, seq: step.seq, ...pick(stepColumns, writeStep(runId, step)) }),
-    changes.planned.map((planned) => JSON.stringify(pick(plannedColumns, writeStep(runId, planned)))).join(),
+    withColumns(ofRuns, { id: runId, ...fence }, writeRun(changes.run)),
+    withColumns(ofSteps, { run_id: runId, seq: step.seq }, writeStep(runId, step)),
+    changes.planned.map((planned) => withColumns(ofPlanned, {}, writeStep(runId, planned))).join(),
     messages.map(ofRun).join(),
     changes.attempts.map((attempt) => JSON.stringify(writeAttempt(runId, attempt))).join(),
     outputs.map(ofRun).join(),
@@ -269,11 +271,11 @@ function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
   ];
 }
 
-/** The named columns that hold something: what is left out is null. */
-function pick(columns: object, row: object): object {
-  const picked: { [column: string]: unknown } = {};
-  for (const [name, value] of Object.entries(row)) if (value !== null && name in columns) picked[name] = value;
-  return picked;
+/** The named columns that hold something, added to a row: what is left out is null. */
+function withColumns(names: readonly string[], row: { [column: string]: unknown }, from: object): string {
+  const values = from as { [column: string]: unknown };
+  for (const name of names) if (values[name] !== null) row[name] = values[name];
+  return JSON.stringify(row);
 }
 
 async function writeRecords(lane: pg.Pool, cache: RunCache, batch: readonly Made[]): Promise<void> {
