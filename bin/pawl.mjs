@@ -1,11 +1,25 @@
 #!/usr/bin/env node
-// The `pawl` command. In a clone it runs the sources through tsx, so nothing has to be built; in an installed package,
-// which carries no sources, it runs the compiled files.
-import { existsSync } from 'node:fs';
+// The `pawl` command. An installed package carries no sources and runs the compiled files. A clone runs its sources through
+// tsx, so that nothing has to be built; where `npm run build` was run and nothing has changed since, it runs the compiled
+// files as well, which start in a third of the time.
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
-if (existsSync(new URL('../src/cli/main.ts', import.meta.url))) {
+const root = fileURLToPath(new URL('..', import.meta.url));
+const sources = join(root, 'src');
+const compiled = join(root, 'dist', 'cli', 'main.js');
+
+function isCompiled() {
+  if (!existsSync(sources)) return true;
+  const builtAt = statSync(compiled, { throwIfNoEntry: false })?.mtimeMs;
+  if (builtAt === undefined) return false;
+  const files = readdirSync(sources, { recursive: true, encoding: 'utf8' });
+  return files.every((file) => statSync(join(sources, file)).mtimeMs < builtAt);
+}
+
+if (isCompiled()) await import('../dist/cli/main.js');
+else {
   await import('tsx');
   await import('../src/cli/main.ts');
-} else {
-  await import('../dist/cli/main.js');
 }

@@ -20,6 +20,8 @@ export interface Ground {
   readonly workerConnection: ConnectionOptions;
   readonly prefix: string;
   ping(): Promise<void>;
+  /** Waits for the first connection while that is being made; fails with it. */
+  opened(): Promise<void>;
   /** Where each job is, in the order given. */
   probe(jobs: readonly JobRef[]): Promise<Presence[]>;
   /** The epoch all these queues hold; null as soon as one of them holds none or another. */

@@ -65,6 +65,8 @@ export async function openPostgres({ pool, log }: { pool: Pool; log: Log }): Pro
     workerConnection: {},
     prefix: schema,
 
+    async opened() {},
+
     async ping() {
       await pool.query('SELECT 1');
     },

@@ -84,7 +84,10 @@ export function openQueue({ ground, queues, log, answerWithinMs }: OpenQueueOpti
         const data = { runId, seq, dispatch };
         return { name: jobName, data, opts: { jobId: jobId(data) } };
       });
-      await ask(`adding to queue ${name}`, () => queueOf(name).addBulk(jobs));
+      await ask(`adding to queue ${name}`, async () => {
+        await ground.opened();
+        return queueOf(name).addBulk(jobs);
+      });
     }
   }
 

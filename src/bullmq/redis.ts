@@ -64,6 +64,10 @@ export function openRedis({ url, prefixId, log, answerWithinMs }: RedisGroundOpt
     workerConnection,
     prefix,
 
+    async opened() {
+      if (client.status !== 'ready') await connected;
+    },
+
     async ping() {
       if (client.status !== 'ready') await connected;
       await client.ping();

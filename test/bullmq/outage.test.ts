@@ -182,6 +182,16 @@ describe.runIf(queueBackends().includes('redis'))('a lazy connection to Redis', 
     await world.close();
   });
 
+  it('hands over what a client adds before the connection is made', async () => {
+    const world = await openWorld('redis');
+    const backend = await world.connect({ lazy: true });
+    const one = step();
+    await backend.queue.add([one]);
+    expect(await backend.queue.probe([one])).toEqual(['ready']);
+    await backend.close();
+    await world.close();
+  });
+
   it('stops also when Redis never came', async () => {
     const world = await openWorld('redis');
     const proxy = await cuttable(world.url, 6379);
