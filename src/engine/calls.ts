@@ -7,11 +7,10 @@ import type { StepState } from '../core/step.js';
 import type { Heart } from '../ports.js';
 
 export class Call {
-  private readonly controller = new AbortController();
   private step: StepState | null = null;
   cause: AbortCause | null = null;
-  /** Told before the signal fires, so that work which heeds the signal does not seem to have ended by itself. */
-  onStop: (() => void) | null = null;
+  /** Of the race that is on. */
+  onAbort: (() => void) | null = null;
   /** When the claim was answered, by the monotonic clock. */
   claimedAtMs = 0;
   isClaimed = false;
@@ -24,10 +23,6 @@ export class Call {
     public heart: Heart | null,
     private readonly monotonicMs: () => number,
   ) {}
-
-  get signal(): AbortSignal {
-    return this.controller.signal;
-  }
 
   begin(step: StepState): void {
     this.step = step;
@@ -43,12 +38,7 @@ export class Call {
     if (this.cause !== null) return;
     if (cause === 'ending' && this.step?.effect === 'once') return;
     this.cause = cause;
-    this.onStop?.();
-    this.stopWork(new Error(`aborted: ${cause}`));
-  }
-
-  stopWork(why: Error): void {
-    this.controller.abort(why);
+    this.onAbort?.();
   }
 }
 
@@ -70,19 +60,26 @@ export function raceCall<T>(
   work: (signal: AbortSignal) => T | Promise<T>,
 ): Promise<Raced<T>> {
   if (call.cause !== null || timeoutMs <= 0) return Promise.resolve({ ended: 'not_started' });
+  const stopped = new AbortController();
   return new Promise((resolve) => {
+    let isOver = false;
     const end = (raced: Raced<T>) => {
+      // By then another race may be on.
+      if (isOver) return;
+      isOver = true;
       clearTimeout(timer);
-      call.onStop = null;
+      call.onAbort = null;
       resolve(raced);
     };
-    const timer = setTimeout(() => {
-      end({ ended: 'timeout' });
-      call.stopWork(new Error(`timed out after ${timeoutMs} ms`));
-    }, timeoutMs);
-    call.onStop = () => end({ ended: 'aborted' });
-    // A call that throws before it first waits is one that threw.
-    (async () => work(call.signal))().then(
+    // The race ends before its signal fires, or work that heeds the signal would seem to have ended by itself.
+    const stop = (raced: Raced<T>, why: string) => {
+      end(raced);
+      stopped.abort(new Error(why));
+    };
+    const timer = setTimeout(() => stop({ ended: 'timeout' }, `timed out after ${timeoutMs} ms`), timeoutMs);
+    call.onAbort = () => stop({ ended: 'aborted' }, `aborted: ${call.cause}`);
+    // What throws before it first waits has thrown all the same.
+    (async () => work(stopped.signal))().then(
       (value) => end({ ended: 'returned', value }),
       (thrown: unknown) => end({ ended: 'threw', thrown }),
     );

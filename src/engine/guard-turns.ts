@@ -19,7 +19,7 @@ export interface Look {
   agent: Agent;
   claim: Claimed;
   call: Call;
-  log: Log;
+  log(): Log;
 }
 
 export type AskedRepetition = Extract<Outcome, { kind: 'reply' }>['repetition'];
@@ -83,8 +83,8 @@ export async function stopEarly({ agent, claim, call, log }: Look): Promise<Outc
   for (const lastToolResult of succeeded(claim.messages)) {
     const look: StopLook = { lastToolResult, usage: claim.run.usage };
     const raced = await raceCall(call, Math.min(lookTimeoutMs, call.remainingMs()), () => stopWhen(look));
-    if (raced.ended === 'threw') log.warn({ cause: describeThrown(raced.thrown) }, 'stopWhen threw; the run goes on');
-    if (raced.ended === 'timeout') log.warn({ lookTimeoutMs }, 'stopWhen took too long; the run goes on');
+    if (raced.ended === 'threw') log().warn({ cause: describeThrown(raced.thrown) }, 'stopWhen threw; the run goes on');
+    if (raced.ended === 'timeout') log().warn({ lookTimeoutMs }, 'stopWhen took too long; the run goes on');
     if (raced.ended !== 'returned' || raced.value !== true) continue;
     const answer = agent.checkOutput(lastToolResult.text);
     const isJson = answer.ok && agent.outputSchema !== null;

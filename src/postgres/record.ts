@@ -4,6 +4,7 @@
  * run's counter of writes must stand where the state was read, and the step must be the claim's. The statement waits for
  * nobody (`skip locked`). What it did not write is for the caller to make again under the run's lock (store.ts).
  */
+import { getTableColumns, type Table } from 'drizzle-orm';
 import type pg from 'pg';
 import { type Changes, Draft, NeedsOpenSteps } from '../core/draft.js';
 import type { StepState } from '../core/step.js';
@@ -11,111 +12,39 @@ import type { Dispatch, KnownState } from '../ports.js';
 import { gather } from './gather.js';
 import { writeAttempt, writeRun, writeStep } from './rows.js';
 import type { RunCache } from './run-cache.js';
-import { attemptColumns, list, textsOf } from './write.js';
+import { runs, steps } from './schema.js';
+import { attemptColumns, list, movedColumns, runColumns, stepColumns, textsOf, words } from './write.js';
 
 /** Records in one statement, and characters of its parameters after which no more are added. */
 const mostAtOnce = 100;
 const mostChars = 1_000_000;
 
-/** What such a record may change of the run row. What else a rule changes is written under the lock. */
-const runColumns = {
-  status: 'text',
-  reason: 'text',
-  finishing_as: 'text',
-  rev: 'int',
-  writes: 'int',
-  next_seq: 'int',
-  open_steps: 'int',
-  suspended_steps: 'int',
-  steps_used: 'int',
-  turns_used: 'int',
-  input_tokens: 'bigint',
-  cached_input_tokens: 'bigint',
-  output_tokens: 'bigint',
-  cost_usd: 'double precision',
-  usage_estimated: 'boolean',
-  objections: 'int',
-  window_from: 'int',
-  last_event: 'int',
-  output: 'text',
-  output_is_json: 'boolean',
-  error_code: 'text',
-  error_message: 'text',
-  finished_at: 'timestamptz',
-};
+/** Of the run row, what such a record does not change: it is written under the lock. See `isNarrow`. */
+const underLock = words(
+  'ending_status ending_reason ending_error_code ending_error_message ending_at pause_at deadline_at agent_version llm_name max_steps max_turns max_tokens max_cost_usd deadline_ms',
+);
+/** Of a step that was planned just now: nothing has happened to it. */
+const untouched = words(
+  'claim_token worker_id claimed_at claim_deadline input_tokens cached_input_tokens output_tokens cost_usd usage_estimated shown_attempts started_at',
+);
+const zeros = words('attempt failures crashes claims deferrals');
+const falses = words('suspect unknown');
 
-/** The claimed step, its claim included: where the claim was lost with the server's memory, the record is also the claim. */
-const stepColumns = {
-  status: 'text',
-  due_at: 'timestamptz',
-  dispatch: 'int',
-  claim_token: 'uuid',
-  worker_id: 'text',
-  claimed_at: 'timestamptz',
-  claim_deadline: 'timestamptz',
-  attempt: 'int',
-  failures: 'int',
-  crashes: 'int',
-  claims: 'int',
-  suspect: 'boolean',
-  unknown: 'boolean',
-  deferrals: 'int',
-  waiting_for: 'text',
-  wait_detail: 'text',
-  output: 'text',
-  error_code: 'text',
-  error_message: 'text',
-  input_tokens: 'int',
-  cached_input_tokens: 'int',
-  output_tokens: 'int',
-  cost_usd: 'double precision',
-  usage_estimated: 'boolean',
-  shown_attempts: 'int',
-  started_at: 'timestamptz',
-  finished_at: 'timestamptz',
-};
+// Whatever column a later version adds is written too.
+const ofRuns = runColumns.filter((name) => !underLock.includes(name));
+/** The claim included: where it was lost with the server's memory, the record is also the claim. */
+const ofSteps = movedColumns;
+const ofPlanned = stepColumns.filter((name) => ![...untouched, ...zeros, ...falses].includes(name));
 
-/** A planned step that nothing has happened to yet: its counts begin at 0. */
-const plannedColumns = {
-  run_id: 'text',
-  seq: 'int',
-  kind: 'text',
-  name: 'text',
-  queue: 'text',
-  status: 'text',
-  due_at: 'timestamptz',
-  dispatch: 'int',
-  max_attempts: 'int',
-  timeout_ms: 'int',
-  waiting_for: 'text',
-  wait_detail: 'text',
-  turn_seq: 'int',
-  position: 'int',
-  call_id: 'text',
-  effect: 'text',
-  sequential: 'boolean',
-  call_hash: 'text',
-  idempotency_key: 'text',
-  input: 'text',
-  output: 'text',
-  error_code: 'text',
-  error_message: 'text',
-  queued_at: 'timestamptz',
-  finished_at: 'timestamptz',
-};
-
-const typed = (columns: Record<string, string>) =>
-  Object.entries(columns)
-    .map(([name, type]) => `${name} ${type}`)
-    .join(', ');
-const ofRuns = Object.keys(runColumns);
-const ofSteps = Object.keys(stepColumns);
-const ofPlanned = Object.keys(plannedColumns);
+function typed(table: Table, names: readonly string[]): string {
+  const types = new Map(Object.values(getTableColumns(table)).map((column) => [column.name, column.getSQLType()]));
+  return names.map((name) => `${name} ${types.get(name)}`).join(', ');
+}
 
 const recordSql = `
 with n as materialized (
   select * from json_to_recordset($1::json) as n(
-    id text, step_seq int, token uuid, claimed_dispatch int, ${typed(runColumns)})
+    id text, step_seq int, token uuid, claimed_dispatch int, ${typed(runs, ofRuns)})
 ), guard as materialized (
   select r.id from n join pawl.runs r on r.id = n.id and r.writes = n.writes - 1
     join pawl.steps s on s.run_id = n.id and s.seq = n.step_seq
@@ -126,12 +55,12 @@ with n as materialized (
   from n where r.id = n.id and r.id in (select id from guard)
 ), moved as (
   update pawl.steps s set (${list(ofSteps)}) = row(${list(ofSteps, 'v.')})
-  from json_to_recordset($2::json) as v(run_id text, seq int, ${typed(stepColumns)})
+  from json_to_recordset($2::json) as v(run_id text, seq int, ${typed(steps, ofSteps)})
   where s.run_id = v.run_id and s.seq = v.seq and v.run_id in (select id from guard)
 ), planned as (
-  insert into pawl.steps (${list(ofPlanned)}, attempt, failures, crashes, claims, suspect, unknown, deferrals)
-  select ${list(ofPlanned)}, 0, 0, 0, 0, false, false, 0
-  from json_to_recordset($3::json) as v(${typed(plannedColumns)}) where run_id in (select id from guard)
+  insert into pawl.steps (${list([...ofPlanned, ...zeros, ...falses])})
+  select ${list([...ofPlanned, ...zeros.map(() => '0'), ...falses.map(() => 'false')])}
+  from json_to_recordset($3::json) as v(${typed(steps, ofPlanned)}) where run_id in (select id from guard)
 ), said as (
   insert into pawl.messages (run_id, seq, pos, tokens, body)
   select * from json_to_recordset($4::json) as v(run_id text, seq int, pos int, tokens int, body text)
@@ -188,20 +117,20 @@ export function createRecords({ lane, cache }: { lane: pg.Pool; cache: RunCache 
 
 /** At most one record a run: the next is made of what this one leaves. */
 function takeBatch(queue: Waiting[], cache: RunCache): Made[] {
-  const runs = new Set<string>();
+  const taken = new Set<string>();
   const batch: Made[] = [];
   const left: Waiting[] = [];
   let chars = 0;
   for (const waiting of queue) {
     const { id } = waiting.record.known.run;
-    if (runs.has(id) || batch.length === mostAtOnce || chars > mostChars) left.push(waiting);
+    if (taken.has(id) || batch.length === mostAtOnce || chars > mostChars) left.push(waiting);
     else {
       const made = make(waiting, cache);
       if (made === null) continue;
       batch.push(made);
       chars += made.parts.reduce((sum, part) => sum + part.length, 0);
     }
-    runs.add(id);
+    taken.add(id);
   }
   queue.splice(0, queue.length, ...left);
   return batch;

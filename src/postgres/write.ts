@@ -18,12 +18,12 @@ const fixedOfStep = words(
   'run_id seq kind turn_seq position call_id effect sequential call_hash idempotency_key input queued_at',
 );
 
-const runColumns = columnsOf(runs).filter((column) => !fixedOfRun.includes(column));
-const stepColumns = columnsOf(steps);
-const movedColumns = stepColumns.filter((column) => !fixedOfStep.includes(column));
+export const runColumns = columnsOf(runs).filter((column) => !fixedOfRun.includes(column));
+export const stepColumns = columnsOf(steps);
+export const movedColumns = stepColumns.filter((column) => !fixedOfStep.includes(column));
 export const attemptColumns = columnsOf(attempts).filter((column) => column !== 'late_note');
 
-function words(text: string): string[] {
+export function words(text: string): string[] {
   return text.split(' ');
 }
 

@@ -190,6 +190,19 @@ it('siblings that end at once are recorded one after the other, each on what the
   expect(joined.messages.map(({ message }) => message.role)).toEqual(['user', 'assistant', 'tool', 'tool']);
 });
 
+it('a record leaves in the rows all that this process knows of the run afterwards', async () => {
+  const runId = await startRun();
+  await record(await claim(runId), asks(call('look')));
+  await record(await claim(runId, 2), value('seen'));
+  const known = await claim(runId, 3);
+  const { token = '', workerId = '' } = known.step.claim ?? {};
+  const request = { runId, seq: 3, dispatch: 1, token, workerId, serves, takesSuspect: false };
+  const read = await createStore(pool).claim(request);
+  if (!read.claimed) throw new Error(read.refusal);
+  expect({ run: known.run, messages: known.messages }).toEqual({ run: read.run, messages: read.messages });
+  expect(known.step).toEqual({ ...read.step, claim: known.step.claim });
+});
+
 it('what another process changed is seen by the next claim, though this one knew the run before', async () => {
   const runId = await startRun();
   await record(await claim(runId), asks(call('look')));

@@ -1,0 +1,45 @@
+/** A race of a call against its deadline and its abort; one call may be raced more than once. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { Call, raceCall } from '../../src/engine/calls.js';
+
+const open = () => new Call('token', 0, null, () => 0);
+
+it('tells what became of the work', async () => {
+  const thrown = new Error('no');
+  expect(await raceCall(open(), 1_000, () => 'value')).toEqual({ ended: 'returned', value: 'value' });
+  expect(await raceCall(open(), 1_000, async () => Promise.reject(thrown))).toEqual({ ended: 'threw', thrown });
+  const throwsAtOnce = () => {
+    throw thrown;
+  };
+  expect(await raceCall(open(), 1_000, throwsAtOnce)).toEqual({ ended: 'threw', thrown });
+  expect(await raceCall(open(), 0, () => 'value')).toEqual({ ended: 'not_started' });
+});
+
+it('is aborted, though the work heeds the signal and would have an answer', async () => {
+  const call = open();
+  const racing = raceCall(call, 1_000, async (signal) => {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    return 'late';
+  });
+  call.abort('lost');
+  expect(await racing).toEqual({ ended: 'aborted' });
+  expect(await raceCall(call, 1_000, () => 'value')).toEqual({ ended: 'not_started' });
+});
+
+it('that timed out neither stops the next one of its call nor hides it from an abort', async () => {
+  const call = open();
+  let late = () => {};
+  const first = await raceCall(call, 5, () => new Promise<void>((resolve) => (late = resolve)));
+  expect(first).toEqual({ ended: 'timeout' });
+  let signal: AbortSignal | null = null;
+  const second = raceCall(call, 1_000, (given) => {
+    signal = given;
+    return delay(500, 'value', { signal: given });
+  });
+  late();
+  await delay(0);
+  expect(signal).toMatchObject({ aborted: false });
+  call.abort('lost');
+  expect(await second).toEqual({ ended: 'aborted' });
+});
