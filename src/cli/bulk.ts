@@ -1,7 +1,8 @@
 /**
  * One command on many runs: those named, or those that fit a filter. A filter asks before it acts, unless told `--yes`;
  * where nobody can be asked it refuses. Each run is a case by itself: one that is in no state for the command does not stop
- * the others, a database that is gone does.
+ * the others, a database that is gone does. What a filter finds is read and acted on a page at a time, so any number of runs
+ * takes the same memory; a command that was cut short is given again, and its filter finds what is left.
  */
 import type { Command } from 'commander';
 import { describeThrown, errorCodes, PawlError } from '../core/errors.js';
@@ -11,8 +12,8 @@ import type { Runs } from '../engine/runs.js';
 import type { Cli } from './cli.js';
 import { exitOfError, exits, Interrupted } from './exits.js';
 import { countOf } from './format.js';
-import { type Format, jsonLine, jsonText, outputOption } from './output.js';
-import { addFilters, type FilterOptions, filterOf, listRuns, printRuns } from './runs-list.js';
+import { type Format, jsonLine, jsonText, openJsonList, outputOption } from './output.js';
+import { addFilters, type FilterOptions, filterOf, printRuns, runPages } from './runs-list.js';
 import { countOption } from './values.js';
 import { harmless } from './width.js';
 import { withRuns } from './world.js';
@@ -37,6 +38,17 @@ interface BulkOptions extends FilterOptions {
 /** Runs commanded at the same time. */
 const atOnce = 8;
 const everything = 1_000_000;
+/** Runs read at once: each may bring a long input. */
+const pageOf = 104;
+
+type Pages = AsyncIterable<readonly RunView[]> | Iterable<readonly RunView[]>;
+
+/** The runs to act on, newest first. */
+interface Chosen {
+  pages: Pages;
+  /** Null: not counted. */
+  count: number | null;
+}
 
 export function addBulk(parent: Command, cli: Cli, bulk: Bulk): void {
   addFilters(parent.command(`${bulk.name} [ids...]`).description(bulk.description))
@@ -81,69 +93,147 @@ async function runBulk(cli: Cli, runs: Runs, bulk: Bulk, ids: string[], options:
     else tell(cli, options.output, bulk, run);
     return exits.ok;
   }
-  const chosen =
-    ids.length > 0
-      ? await Promise.all([...new Set(ids)].map((id) => runs.get(id)))
-      : await findRuns(runs, bulk, options);
-  if (options.dryRun === true || chosen.length === 0) {
-    printRuns(cli, options.output, chosen, { none: `there is no run to ${bulk.name}` });
-    if (options.dryRun === true)
-      terminal.say(`${countOf(chosen.length, 'run')} would be ${bulk.done}; nothing was changed`);
-    return exits.ok;
-  }
-  if (ids.length === 0 && options.yes !== true && !(await mayGoOn(cli, bulk, chosen))) return exits.ok;
-  return actOnAll(cli, runs, bulk, chosen, options.output);
+  if (options.dryRun === true) return show(cli, runs, bulk, ids, options);
+  const chosen = ids.length > 0 ? await named(runs, ids) : await confirmed(cli, runs, bulk, options);
+  return chosen === null ? exits.ok : actOnAll(cli, runs, bulk, chosen, options.output);
 }
 
-async function findRuns(runs: Runs, bulk: Bulk, options: BulkOptions): Promise<RunView[]> {
-  const statuses = options.status === undefined ? bulk.statuses : [options.status];
-  const limit = options.limit ?? everything;
+async function show(cli: Cli, runs: Runs, bulk: Bulk, ids: string[], options: BulkOptions): Promise<number> {
+  const { pages } = ids.length > 0 ? await named(runs, ids) : { pages: find(runs, bulk, options) };
   const found: RunView[] = [];
-  for (const status of statuses) found.push(...(await listRuns(runs, { ...filterOf(options), status }, limit)).data);
-  return found.sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, limit);
+  for await (const page of pages) found.push(...page);
+  printRuns(cli, options.output, found, { none: noneFor(bulk) });
+  cli.world.terminal.say(`${countOf(found.length, 'run')} would be ${bulk.done}; nothing was changed`);
+  return exits.ok;
 }
 
-async function mayGoOn(cli: Cli, bulk: Bulk, chosen: readonly RunView[]): Promise<boolean> {
-  const agents = [...new Set(chosen.map((run) => run.agent))];
+async function named(runs: Runs, ids: readonly string[]): Promise<Chosen> {
+  const found = await Promise.all([...new Set(ids)].map((id) => runs.get(id)));
+  return { pages: [found], count: found.length };
+}
+
+/** What redriven fails again lies behind the cursor by then: no run is met twice. */
+async function* find(runs: Runs, bulk: Bulk, options: BulkOptions): AsyncGenerator<readonly RunView[]> {
+  const filter = { ...filterOf(options), status: options.status ?? bulk.statuses };
+  for await (const page of runPages(runs, filter, { limit: options.limit ?? everything, pageOf })) yield page.data;
+}
+
+/** The runs of the filter once a person, or `--yes`, agrees to them; null when not. */
+async function confirmed(cli: Cli, runs: Runs, bulk: Bulk, options: BulkOptions): Promise<Chosen | null> {
+  if (options.yes === true) return { pages: find(runs, bulk, options), count: null };
+  const { interrupt } = cli.world;
+  const agents = new Set<string>();
+  let count = 0;
+  let newest = '';
+  for await (const page of find(runs, bulk, options)) {
+    if (interrupt.aborted) throw new Interrupted();
+    for (const run of page) agents.add(run.agent);
+    newest ||= page[0]?.createdAt ?? '';
+    count += page.length;
+  }
+  if (count > 0 && !(await mayGoOn(cli, bulk, count, [...agents]))) return null;
+  return { pages: noNewer(find(runs, bulk, options), newest), count };
+}
+
+/** Without the runs that came while somebody was asked about the others. */
+async function* noNewer(pages: Pages, newest: string) {
+  for await (const page of pages) yield page.filter((run) => run.createdAt <= newest);
+}
+
+async function mayGoOn(cli: Cli, bulk: Bulk, count: number, agents: readonly string[]): Promise<boolean> {
   const whose = agents.length <= 3 ? ` of ${agents.join(', ')}` : ` of ${agents.length} agents`;
-  const answer = await cli.world.confirm(`${bulk.name} ${countOf(chosen.length, 'run')}${whose}? [y/N] `);
+  const answer = await cli.world.confirm(`${bulk.name} ${countOf(count, 'run')}${whose}? [y/N] `);
   if (answer === null) {
     throw new PawlError(
       'usage',
-      `${countOf(chosen.length, 'run')} would be ${bulk.done}: add --yes to do it, or --dry-run to see them`,
+      `${countOf(count, 'run')} would be ${bulk.done}: add --yes to do it, or --dry-run to see them`,
     );
   }
   if (!answer) cli.world.terminal.say('nothing was changed');
   return answer;
 }
 
-async function actOnAll(cli: Cli, runs: Runs, bulk: Bulk, chosen: readonly RunView[], output: Format): Promise<number> {
+async function actOnAll(cli: Cli, runs: Runs, bulk: Bulk, chosen: Chosen, output: Format): Promise<number> {
   const { terminal, interrupt } = cli.world;
-  const done: RunView[] = [];
-  const failures: unknown[] = [];
-  const tally = () =>
-    `${countOf(done.length, 'run')} ${bulk.done}${failures.length === 0 ? '' : `, ${failures.length} not`}`;
-  terminal.status(() => `${tally()} of ${chosen.length}`);
-  for (let at = 0; at < chosen.length; at += atOnce) {
-    if (interrupt.aborted || terminal.gone.aborted) break;
-    const results = await Promise.allSettled(chosen.slice(at, at + atOnce).map((run) => bulk.act(runs, run.id)));
-    for (const result of results) {
-      if (result.status === 'fulfilled') {
-        done.push(result.value);
-        if (output !== 'json') tell(cli, output, bulk, result.value);
-      } else {
-        failures.push(result.reason);
-        terminal.say(harmless(describeThrown(result.reason)));
+  const tally = new Tally(bulk, chosen.count);
+  const list = output === 'json' ? openJsonList(terminal) : null;
+  terminal.status(() => tally.progress());
+  try {
+    for await (const batch of batchesOf(chosen.pages)) {
+      if (interrupt.aborted || terminal.gone.aborted || tally.outage !== null) {
+        tally.stopped = true;
+        break;
+      }
+      const results = await Promise.allSettled(batch.map((run) => bulk.act(runs, run.id)));
+      for (const result of results) {
+        tally.count(result);
+        if (result.status === 'rejected') terminal.say(harmless(describeThrown(result.reason)));
+        else if (list === null) tell(cli, output, bulk, result.value);
+        else list.add(result.value);
       }
     }
-    if (failures.some(isOutage)) break;
+  } catch (error) {
+    tally.outage = error;
+    tally.stopped = true;
+    terminal.say(harmless(describeThrown(error)));
   }
   terminal.status(null);
-  if (output === 'json') terminal.out(jsonText({ data: done, page: { next: null } }));
-  const untried = chosen.length - done.length - failures.length;
-  terminal.say(`${tally()}${untried === 0 ? '' : `, ${untried} not tried`}`);
+  list?.end();
+  terminal.say(tally.tried === 0 && !tally.stopped && list === null ? noneFor(bulk) : tally.summary());
   if (interrupt.aborted) throw new Interrupted();
-  return failures.length === 0 ? exits.ok : exitOfError(failures.find(isOutage) ?? failures[0]);
+  const failure = tally.outage ?? tally.firstFailure;
+  return failure === null ? exits.ok : exitOfError(failure);
+}
+
+async function* batchesOf(pages: Pages): AsyncGenerator<readonly RunView[]> {
+  for await (const page of pages) {
+    for (let at = 0; at < page.length; at += atOnce) yield page.slice(at, at + atOnce);
+  }
+}
+
+/** What became of the runs so far. */
+class Tally {
+  tried = 0;
+  private done = 0;
+  firstFailure: unknown = null;
+  /** What ended the command: the others would fail, too. */
+  outage: unknown = null;
+  /** Whether runs were left untried. */
+  stopped = false;
+
+  constructor(
+    private readonly bulk: Bulk,
+    private readonly of: number | null,
+  ) {}
+
+  count(result: PromiseSettledResult<RunView>): void {
+    this.tried += 1;
+    if (result.status === 'fulfilled') {
+      this.done += 1;
+      return;
+    }
+    this.firstFailure ??= result.reason;
+    if (isOutage(result.reason)) this.outage ??= result.reason;
+  }
+
+  progress(): string {
+    return this.of === null ? this.line() : `${this.line()} of ${this.of}`;
+  }
+
+  summary(): string {
+    if (!this.stopped) return this.line();
+    const rest = this.of === null ? 'the rest' : String(this.of - this.tried);
+    return `${this.line()}, ${rest} not tried; the same command goes on with what is left`;
+  }
+
+  private line(): string {
+    const failed = this.tried - this.done;
+    return `${countOf(this.done, 'run')} ${this.bulk.done}${failed === 0 ? '' : `, ${failed} not`}`;
+  }
+}
+
+function noneFor(bulk: Bulk): string {
+  return `there is no run to ${bulk.name}`;
 }
 
 function isOutage(error: unknown): boolean {

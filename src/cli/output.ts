@@ -58,6 +58,22 @@ export function printList<T>(terminal: Terminal, format: Format, list: Listed<T>
   }
 }
 
+/** A list in the JSON envelope of the documented surface, written item by item, so that none has to be kept. */
+export function openJsonList(terminal: Terminal): { add(item: unknown): void; end(): void } {
+  let last: string | null = null;
+  return {
+    add(item) {
+      terminal.out(last === null ? '{\n  "data": [' : `${last},`);
+      last = jsonText(item).replaceAll(/^/gm, '    ');
+    },
+    end() {
+      terminal.out(last === null ? jsonText({ data: [], page: { next: null } }) : `${last}\n  ],\n${noNextPage}`);
+    },
+  };
+}
+
+const noNextPage = '  "page": {\n    "next": null\n  }\n}';
+
 export function printOne<T>(terminal: Terminal, format: Format, item: T, id: string, text: () => string): void {
   switch (format) {
     case 'json':

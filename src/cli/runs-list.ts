@@ -68,14 +68,29 @@ export async function listRuns(
   cursor?: string,
 ): Promise<RunPage> {
   const data: RunView[] = [];
-  let next: string | null = cursor ?? null;
-  do {
-    const from: Partial<RunFilter> = next === null ? {} : { cursor: next };
-    const page: RunPage = await runs.list({ ...filter, ...from, limit: Math.min(pageLimit, limit - data.length) });
+  let next: string | null = null;
+  for await (const page of runPages(runs, filter, { limit, cursor: cursor ?? null })) {
     data.push(...page.data);
     next = page.page.next;
-  } while (next !== null && data.length < limit);
+  }
   return { data, page: { next } };
+}
+
+/** The same a page at a time, each read when it is asked for, so that no more than one need be held. */
+export async function* runPages(
+  runs: Runs,
+  filter: Partial<RunFilter>,
+  { limit, cursor = null, pageOf = pageLimit }: { limit: number; cursor?: string | null; pageOf?: number },
+): AsyncGenerator<RunPage> {
+  let next = cursor;
+  let left = limit;
+  do {
+    const from: Partial<RunFilter> = next === null ? {} : { cursor: next };
+    const page: RunPage = await runs.list({ ...filter, ...from, limit: Math.min(pageOf, left) });
+    yield page;
+    left -= page.data.length;
+    next = page.page.next;
+  } while (next !== null && left > 0);
 }
 
 export function printRuns(

@@ -68,7 +68,8 @@ export interface EventView {
 
 export interface RunFilter {
   agent?: string;
-  status?: RunStatus;
+  /** Or one of several. */
+  status?: RunStatus | readonly RunStatus[];
   reason?: Reason;
   tag?: Record<string, string>;
   /** Only runs created at or after this time. */

@@ -135,7 +135,7 @@ function listQuery(filter: RunFilter): [string, unknown[]] {
     where.push(text(`$${values.length}`));
   };
   if (filter.agent !== undefined) add((place) => `r.agent = ${place}`, filter.agent);
-  if (filter.status !== undefined) add((place) => `r.status = ${place}`, filter.status);
+  if (filter.status !== undefined) add((place) => `r.status = any(${place})`, [filter.status].flat());
   if (filter.reason !== undefined) add((place) => `r.reason = ${place}`, filter.reason);
   if (filter.tag !== undefined) add((place) => `r.tags @> ${place}::jsonb`, JSON.stringify(filter.tag));
   if (filter.since !== undefined) add((place) => `r.created_at >= ${place}`, filter.since);

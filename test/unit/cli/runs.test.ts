@@ -333,7 +333,7 @@ describe('a command on many runs', () => {
     const ran = await pawl(['runs', 'redrive', '--agent', 'a', '--dry-run', '-o', 'id'], { runs });
     expect(lines(ran.out)).toHaveLength(20);
     expect(ran).toMatchObject({ exit: 0, err: '20 runs would be redriven; nothing was changed\n' });
-    expect(asked).toMatchObject([{ agent: 'a', status: 'failed' }]);
+    expect(asked).toMatchObject([{ agent: 'a', status: ['failed'] }]);
     expect(done).toEqual([]);
   });
 
@@ -366,7 +366,7 @@ describe('a command on many runs', () => {
   it('cancels whatever is not final', async () => {
     const { runs, asked } = fleet();
     await pawl(['runs', 'cancel', '--since', '1h', '--yes'], { runs });
-    expect(asked.map(({ status }) => status)).toEqual(['pending', 'running', 'suspended']);
+    expect(asked).toMatchObject([{ status: ['pending', 'running', 'suspended'] }]);
   });
 
   it('goes on after a run in another state, and says so by its status', async () => {
@@ -382,7 +382,7 @@ describe('a command on many runs', () => {
     );
     const ran = await pawl(['runs', 'redrive', '--agent', 'a', '--yes'], { runs });
     expect(ran.exit).toBe(8);
-    expect(ran.err).toContain('7 runs redriven, 1 not, 12 not tried');
+    expect(ran.err).toContain('7 runs redriven, 1 not, the rest not tried; the same command goes on with what is left');
     expect(done).toHaveLength(7);
   });
 
@@ -393,13 +393,107 @@ describe('a command on many runs', () => {
     expect(done).toEqual(['run_a', 'run_b']);
   });
 
-  it('stops at an interrupt, and says how far it came', async () => {
+  it('reads a page when it has acted on the one before, and holds no more', async () => {
+    const many = mass(1_000);
+    const ran = await pawl(['runs', 'redrive', '--agent', 'a', '--yes'], { runs: many.runs });
+    expect(ran).toMatchObject({ exit: 0, err: '1,000 runs redriven\n' });
+    expect(many.doneAtEachPage.length).toBeGreaterThan(5);
+    expect(many.doneAtEachPage).toEqual(many.readAtEachPage);
+  });
+
+  it('meets no run twice that fails again at once', async () => {
+    const many = mass(300, { failsAgain: true });
+    const ran = await pawl(['runs', 'redrive', '--agent', 'a', '--yes', '-o', 'id'], { runs: many.runs });
+    expect(ran.err).toBe('300 runs redriven\n');
+    expect(new Set(lines(ran.out)).size).toBe(300);
+  });
+
+  it('writes one JSON document, however many pages it read', async () => {
+    const { runs } = mass(300);
+    const ran = await pawl(['runs', 'redrive', '--agent', 'a', '--yes', '-o', 'json'], { runs });
+    expect(JSON.parse(ran.out).data).toHaveLength(300);
+    expect(ran.out.trimEnd()).toBe(JSON.stringify(JSON.parse(ran.out), null, 2));
+    const none = await pawl(['runs', 'redrive', '--agent', 'a', '--yes', '-o', 'json'], { runs });
+    expect(JSON.parse(none.out)).toEqual(page([]));
+    expect((await pawl(['runs', 'redrive', '--agent', 'a', '--yes'], { runs })).err).toBe(
+      'there is no run to redrive\n',
+    );
+  });
+
+  it('leaves alone what failed while a person was asked about the others', async () => {
+    const late = aRun({ id: 'run_late', status: 'failed', createdAt: '2026-03-01T12:00:01.000Z' });
+    let listed = 0;
+    const { runs, done } = fleet();
+    const list: Runs['list'] = async () => page(listed++ === 0 ? failed : [late, ...failed]);
+    await pawl(['runs', 'redrive', '--agent', 'a'], { runs: { ...runs, list }, confirm: true });
+    expect(done).toHaveLength(20);
+    expect(done).not.toContain('run_late');
+  });
+
+  it('stops at an interrupt, says how far it came, and the same command does the rest', async () => {
+    const interrupt = new AbortController();
+    const many = mass(300, { onDone: (count) => count === 150 && interrupt.abort() });
+    const args = ['runs', 'redrive', '--agent', 'a', '--yes', '-o', 'id'];
+    const cut = await pawl(args, { runs: many.runs, interrupt: interrupt.signal });
+    expect(cut).toMatchObject({
+      exit: 130,
+      err: '152 runs redriven, the rest not tried; the same command goes on with what is left\n',
+    });
+    const rest = await pawl(args, { runs: many.runs });
+    expect(rest).toMatchObject({ exit: 0, err: '148 runs redriven\n' });
+    expect(new Set([...lines(cut.out), ...lines(rest.out)]).size).toBe(300);
+  });
+
+  it('says how many are left where it counted them', async () => {
     const interrupt = new AbortController();
     const { runs } = fleet((id) => {
       if (id === 'run_0') interrupt.abort();
       return null;
     });
-    const ran = await pawl(['runs', 'redrive', '--agent', 'a', '--yes'], { runs, interrupt: interrupt.signal });
-    expect(ran).toMatchObject({ exit: 130, err: '8 runs redriven, 12 not tried\n' });
+    const ran = await pawl(['runs', 'redrive', '--agent', 'a'], { runs, confirm: true, interrupt: interrupt.signal });
+    expect(ran).toMatchObject({
+      exit: 130,
+      err: '8 runs redriven, 12 not tried; the same command goes on with what is left\n',
+    });
   });
+
+  it('says how far it came when the database goes away between two pages', async () => {
+    const many = mass(300);
+    const list: Runs['list'] = async (filter = {}) => {
+      if (filter.cursor !== undefined) throw new PawlError('database_unreachable', 'Postgres does not answer');
+      return (await many.runs.list?.(filter)) ?? page([]);
+    };
+    const ran = await pawl(['runs', 'redrive', '--agent', 'a', '--yes'], { runs: { ...many.runs, list } });
+    expect(ran.exit).toBe(8);
+    expect(ran.err).toMatch(/^Postgres does not answer\n\d+ runs redriven, the rest not tried; /);
+  });
+
+  /** Failed runs that can be redriven, listed as Postgres does: after the cursor, and only those that are failed still. */
+  function mass(size: number, { failsAgain = false, onDone = (_: number): unknown => 0 } = {}) {
+    const all = Array.from({ length: size }, (_, at) => ({ id: `run_${at}`, failed: true }));
+    const readAtEachPage: number[] = [];
+    const doneAtEachPage: number[] = [];
+    let read = 0;
+    let done = 0;
+    const list: Runs['list'] = async ({ cursor, limit = 0 } = {}) => {
+      readAtEachPage.push(read);
+      doneAtEachPage.push(done);
+      const from = cursor === undefined ? 0 : Number(cursor) + 1;
+      const rest = all.flatMap(({ failed }, at) => (failed && at >= from ? [at] : []));
+      const shown = rest.slice(0, limit);
+      read += shown.length;
+      return page(
+        shown.map((at) => aRun({ id: `run_${at}`, status: 'failed' })),
+        rest.length > limit ? String(shown.at(-1)) : null,
+      );
+    };
+    const redrive = async (id: string): Promise<RunView> => {
+      const run = all.find((one) => one.id === id);
+      if (run?.failed !== true) throw new PawlError('conflict', `run ${id} is running`);
+      run.failed = failsAgain;
+      onDone(++done);
+      return aRun({ id, status: 'running' });
+    };
+    return { runs: { list, redrive } satisfies Partial<Runs>, readAtEachPage, doneAtEachPage };
+  }
 });
