@@ -17,7 +17,7 @@ import { createRuns, type Runs } from './engine/runs.js';
 import { startWorker } from './engine/worker.js';
 import type { Clock, Ids, Llm, Log } from './ports.js';
 import { checkSchema } from './postgres/migrate.js';
-import { asPawlError, createLane, createPool } from './postgres/pool.js';
+import { asPawlError, createLane, createPool, workerPoolSize } from './postgres/pool.js';
 import { createReads } from './postgres/reads.js';
 import { createStore } from './postgres/store.js';
 import { createWatch } from './postgres/watch.js';
@@ -133,7 +133,7 @@ export async function startWorkerProcess(settings: WorkerSettings): Promise<Work
   const runsSteps = role !== 'maintenance';
   const pool = createPool({
     url: settings.databaseUrl,
-    max: Math.min(20, 4 + settings.concurrency),
+    max: workerPoolSize(settings.concurrency),
     applicationName: `pawl worker (${role})`,
   });
   const queue = await openQueueOf(pool, settings, { workers: runsSteps ? queues.length : 0, lazy: false }).catch(

@@ -22,6 +22,7 @@ import {
 } from './core/checkup.js';
 import { describeThrown, PawlError } from './core/errors.js';
 import type { Log } from './ports.js';
+import { workerPoolSize } from './postgres/pool.js';
 import { openAiSettings, openDatabase, pawlDir } from './setup.js';
 
 export interface ExamineOptions {
@@ -103,11 +104,11 @@ async function examineDatabase(settings: Settings, log: Log, config: LoadedConfi
   }
 }
 
-/** At most: its pool, its heartbeat, and where the queue is in Postgres that one's pool. */
+/** At most: its pool and two lanes, its heartbeat, and where the queue is in Postgres that one's pool. */
 function connectionsOfWorker({ concurrency, redisUrl }: Settings, config: LoadedConfig | null): number {
   const pools = (config?.agents ?? []).flatMap((agent) => agent.tools.map((tool) => tool.queue));
   const queues = new Set(['llm', 'tool', ...pools]).size;
-  return Math.min(20, 4 + concurrency) + 1 + (redisUrl === null ? queuePoolSize(queues) : 0);
+  return workerPoolSize(concurrency) + 3 + (redisUrl === null ? queuePoolSize(queues) : 0);
 }
 
 async function examineRedis(url: string): Promise<Check[]> {

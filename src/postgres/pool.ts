@@ -41,6 +41,11 @@ export function createPool(options: PoolOptions): pg.Pool {
   return pool;
 }
 
+/** Connections of a worker's pool beside its two lanes, which carry the hot statements. */
+export function workerPoolSize(concurrency: number): number {
+  return Math.min(10, 2 + concurrency);
+}
+
 /**
  * One connection for one hot statement. Its plans are by the primary keys whatever the tables' statistics say: a plan made
  * while the tables were empty would be kept when they are not.

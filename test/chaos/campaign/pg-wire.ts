@@ -36,8 +36,10 @@ class Messages {
 /** Statements by the names that src/postgres gives them. */
 const kinds: Record<string, 'record' | 'claim' | 'start'> = {
   'pawl-write': 'record',
+  'pawl-record': 'record',
   'pawl-claim': 'claim',
-  'pawl-insert-run': 'start',
+  'pawl-claims': 'claim',
+  'pawl-insert-runs': 'start',
 };
 
 export class PgReader {
@@ -47,7 +49,7 @@ export class PgReader {
   /** What the open transaction has written. */
   private written: Wanted | null = null;
   /** The statement whose reply is to be lost, and the reply so far. */
-  private caught: { wanted: Wanted; kept: Buffer[]; done: boolean } | null = null;
+  private caught: { wanted: Wanted; rows: number; kept: Buffer[]; done: boolean } | null = null;
 
   /** `wants`: asked once for each statement that passes; true catches its reply. */
   constructor(private readonly wants: (what: Swallowed) => boolean) {}
@@ -72,7 +74,7 @@ export class PgReader {
     if (caught === null) return { pass: [chunk] };
     caught.kept.push(chunk);
     for (const { type, body } of messages) {
-      if (type === 'C') caught.done ||= isDone(body.toString('latin1'));
+      if (type === 'C') caught.done ||= isDone(body.toString('latin1'), caught.rows);
       if (type !== 'Z') continue;
       this.caught = null;
       return caught.done ? { swallow: caught.wanted } : { pass: caught.kept };
@@ -84,31 +86,50 @@ export class PgReader {
     const { statement, values } = readBind(body);
     const what = kinds[statement];
     if (what === undefined) return;
-    const wanted = what === 'record' ? readWrite(values) : readOther(what, values);
+    if (statement === 'pawl-record') {
+      const { wanted, rows } = readRecords(values);
+      return this.catch(wanted, rows);
+    }
+    if (what !== 'record') return this.catch(readOther(what, values), readArray(values[0]).length);
+    const wanted = readWrite(values);
     // In a transaction it is the reply to the commit that tells.
-    if (wanted.what === 'claim' || wanted.what === 'start' || !this.inTransaction) this.catch(wanted);
-    else this.written = wanted;
+    if (this.inTransaction) this.written = wanted;
+    else this.catch(wanted, 1);
   }
 
-  private catch(wanted: Wanted): void {
-    if (this.caught === null && this.wants(wanted.what)) this.caught = { wanted, kept: [], done: false };
+  private catch(wanted: Wanted, rows: number): void {
+    if (this.caught === null && this.wants(wanted.what)) this.caught = { wanted, rows, kept: [], done: false };
   }
 
   private queried(text: string): void {
-    if (text === 'commit' && this.written !== null) this.catch(this.written);
+    if (text === 'commit' && this.written !== null) this.catch(this.written, 1);
     this.inTransaction = text === 'begin' || (this.inTransaction && text !== 'commit' && text !== 'rollback');
     if (text === 'begin' || !this.inTransaction) this.written = null;
   }
 }
 
-/** A claim that took nothing, and a record that found its run moved, answer as well; only what took effect counts. */
-function isDone(tag: string): boolean {
-  return tag.startsWith('COMMIT') || tag.startsWith('SELECT 1');
+/** A claim that took nothing, and a record that found its run moved, answer as well; only what took effect as a whole counts. */
+function isDone(tag: string, rows: number): boolean {
+  return tag.startsWith('COMMIT') || tag === `SELECT ${rows}\0` || tag === `SELECT ${rows}`;
 }
 
-function readOther(what: Swallowed, [first, second, , fourth]: (string | null)[]): Wanted {
-  const claim = what === 'claim' ? { seq: Number(second), token: fourth ?? null } : { seq: null, token: null };
-  return { what, runId: first ?? '', ...claim };
+/** Of a batch, the first: its columns are arrays. */
+function readOther(what: Swallowed, [runIds, seqs, , tokens]: (string | null | undefined)[]): Wanted {
+  const [runId = ''] = readArray(runIds);
+  if (what !== 'claim') return { what, runId, seq: null, token: null };
+  return { what, runId, seq: Number(readArray(seqs)[0]), token: readArray(tokens)[0] ?? null };
+}
+
+/** An array of ids or numbers as Postgres writes it. */
+function readArray(text: string | null | undefined): string[] {
+  return [...(text ?? '').matchAll(/[^{}",]+/g)].map(([item]) => item);
+}
+
+/** Of the records in one statement, the first. */
+function readRecords([records]: (string | null)[]): { wanted: Wanted; rows: number } {
+  const all = JSON.parse(records ?? '[]') as { id: string; step_seq: number; token: string }[];
+  const { id: runId = '', step_seq: seq = null, token = null } = all[0] ?? {};
+  return { wanted: { what: 'record', runId, seq, token }, rows: all.length };
 }
 
 function readBind(body: Buffer): { statement: string; values: (string | null)[] } {

@@ -68,9 +68,23 @@ describe('the reply to a statement', () => {
     expect(wire.fromServer(done('COMMIT'))).toEqual({ pass: [done('COMMIT')] });
   });
 
+  it('of several records is lost only when each of them was written', () => {
+    const records = JSON.stringify([
+      { id: 'run_1', step_seq: 4, token: 'token-1' },
+      { id: 'run_2', step_seq: 7, token: 'token-2' },
+    ]);
+    const wire = reader('record');
+    wire.fromClient(bind('pawl-record', [records]));
+    expect(wire.fromServer(done('SELECT 1'))).toEqual({ pass: [done('SELECT 1')] });
+    wire.fromClient(bind('pawl-record', [records]));
+    expect(wire.fromServer(done('SELECT 2'))).toEqual({
+      swallow: { what: 'record', runId: 'run_1', seq: 4, token: 'token-1' },
+    });
+  });
+
   it('of a claim is lost only where a step was taken, whatever the chunks', () => {
     const wire = reader('claim');
-    const asked = bind('pawl-claim', ['run_1', '2', '1', 'token-2', 'worker_1']);
+    const asked = bind('pawl-claims', ['{"run_1"}', '{"2"}', '{"1"}', '{"token-2"}', 'worker_1']);
     wire.fromClient(asked.subarray(0, 7));
     wire.fromClient(asked.subarray(7));
     const reply = done('SELECT 1');
