@@ -34,7 +34,7 @@ export class PawlError extends Error {
 /** Reads a thrown value of any shape as one line of text; never throws itself, whatever was thrown. */
 export function describeThrown(thrown: unknown): string {
   try {
-    if (thrown instanceof Error) return thrown.message === '' ? thrown.name : String(thrown.message);
+    if (thrown instanceof Error) return String(thrown.message === '' ? thrown.name : thrown.message);
     if (typeof thrown === 'string') return thrown;
     if (thrown === undefined) return 'threw undefined';
     return JSON.stringify(thrown) ?? String(thrown);

@@ -7,7 +7,7 @@ import { isDenied } from '../core/conduct.js';
 import { describeThrown } from '../core/errors.js';
 import type { Outcome, StorableText } from '../core/outcome.js';
 import { retryDelayMs } from '../core/retry.js';
-import { cutMiddle, toStorableText } from '../core/storable.js';
+import { cleanText, cutMiddle, toStorableText } from '../core/storable.js';
 import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
 import type { Ids, Llm, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
@@ -53,7 +53,7 @@ async function execute(performance: ToolPerformance, tool: Tool, args: unknown):
     case 'threw': {
       const mark = readToolMark(raced.thrown);
       if (mark !== null) return marked(performance, tool, mark);
-      const message = cutMiddle(describeThrown(raced.thrown), 2_000);
+      const message = messageOf(raced.thrown);
       if (once) return { kind: 'tool_unknown', code: 'threw', message };
       return failed(performance, 'threw', agent.words.toolThrew(tool.name, message, tries), { retry: true });
     }
@@ -78,13 +78,13 @@ async function objectionOf(performance: ToolPerformance, tool: Tool, args: unkno
     case 'returned': {
       const objection: unknown = raced.value;
       if (objection === undefined || objection === null) return null;
-      const text = agent.words.objectedTo(tool.name, cutMiddle(describeThrown(objection), 2_000));
+      const text = agent.words.objectedTo(tool.name, messageOf(objection));
       return failed(performance, 'objection', text, { retry: false });
     }
     case 'threw': {
       const mark = readToolMark(raced.thrown);
       if (mark !== null) return marked(performance, tool, mark);
-      const message = cutMiddle(describeThrown(raced.thrown), 2_000);
+      const message = messageOf(raced.thrown);
       const text = agent.words.toolThrew(tool.name, message, performance.claim.step.failures + 1);
       return failed(performance, 'threw', text, { retry: true });
     }
@@ -126,7 +126,7 @@ async function settleUnknown(performance: ToolPerformance, tool: Tool, args: unk
       if (typeof found === 'object' && found !== null) {
         if ('done' in found) return { kind: 'tool_value', value: await storable(performance, tool, found.done) };
         if ('failed' in found) {
-          const message = cutMiddle(describeThrown(found.failed), 2_000);
+          const message = messageOf(found.failed);
           const text = agent.words.resolvedFailed(tool.name, message);
           return { kind: 'unknown_settled', observation: await observation(performance, text) };
         }
@@ -143,7 +143,7 @@ async function marked(
   mark: { kind: 'permission_denied' | 'not_started'; message: string },
 ): Promise<Outcome> {
   const { words } = performance.agent;
-  const message = cutMiddle(mark.message, 2_000);
+  const message = messageOf(mark.message);
   if (mark.kind === 'permission_denied') {
     return failed(performance, 'permission_denied', words.permissionDenied(tool.name, message), { retry: false });
   }
@@ -177,6 +177,11 @@ async function storable(performance: ToolPerformance, tool: Tool, value: unknown
 async function observation({ llm, agent, claim }: ToolPerformance, text: string): Promise<StorableText> {
   const [tokens = 0] = await llm.countTokens(modelOf(agent, claim), [text]);
   return { text, tokens, full: null };
+}
+
+/** What a tool threw or said, fit to be stored: else the record would be refused and its retry, or its question, lost. */
+function messageOf(thrown: unknown): string {
+  return cutMiddle(cleanText(describeThrown(thrown)), 2_000);
 }
 
 function modelOf(agent: Agent, claim: Claimed): string {
