@@ -2,11 +2,11 @@
  * A run as one page for people: what it is, where it stands, what it waits for and what to do about it, what it spent, its
  * steps in short, and its output.
  */
-import type { RunView, StepView } from '../core/view.js';
+import type { EventView, RunView, StepView } from '../core/view.js';
 import { commandsAfter, explainWait, wordsOfReason } from './explain.js';
 import { countOf, formatAge, formatCost, formatMs, formatSpan, formatTime, formatTokens } from './format.js';
 import { jsonText } from './output.js';
-import { stepLine } from './step-line.js';
+import { rulingLines, stepLine } from './step-line.js';
 import type { Colour, Terminal } from './terminal.js';
 import { harmless, oneLine, padEnd } from './width.js';
 
@@ -14,7 +14,12 @@ import { harmless, oneLine, padEnd } from './width.js';
 const shownSteps = 20;
 const shownInputChars = 600;
 
-export function runPage(terminal: Terminal, run: RunView, steps: readonly StepView[], now: Date): string {
+export function runPage(
+  terminal: Terminal,
+  run: RunView,
+  { steps, events }: { steps: readonly StepView[]; events: readonly EventView[] },
+  now: Date,
+): string {
   const { paintOut: paint } = terminal;
   const wait =
     run.status === 'suspended' && run.waitingFor !== null
@@ -47,6 +52,8 @@ export function runPage(terminal: Terminal, run: RunView, steps: readonly StepVi
   if (commands.length > 0) sections.push(titled(terminal, 'what you can do', commands.join('\n')));
   sections.push(titled(terminal, 'input', cutText(textOf(run.input))));
   if (steps.length > 0) sections.push(titled(terminal, 'steps', stepsText(terminal, run, steps, now)));
+  const rulings = rulingLines(events).slice(-shownSteps);
+  if (rulings.length > 0) sections.push(titled(terminal, 'what happened on the way', rulings.join('\n')));
   if (run.output !== null) sections.push(titled(terminal, 'output', harmless(outputText(run.output))));
   return sections.join('\n\n');
 }

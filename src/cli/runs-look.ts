@@ -25,11 +25,13 @@ function addShow(runs: Command, cli: Cli): void {
     .addHelpText('after', examples('pawl runs show run_0abc', 'pawl runs show run_0abc -o json'))
     .action(async (id: string, { output }: { output: Format }) => {
       const { terminal, now } = cli.world;
-      const [run, steps] = await withRuns(cli.world, async ({ runs }) => {
+      const [run, more] = await withRuns(cli.world, async ({ runs }) => {
         const run = await runs.get(id);
-        return [run, output === 'table' ? await runs.steps(id) : []] as const;
+        if (output !== 'table') return [run, { steps: [], events: [] }] as const;
+        const [steps, events] = await Promise.all([runs.steps(id), runs.events(id)]);
+        return [run, { steps, events }] as const;
       });
-      printOne(terminal, output, run, run.id, () => runPage(terminal, run, steps, now()));
+      printOne(terminal, output, run, run.id, () => runPage(terminal, run, more, now()));
     });
 }
 

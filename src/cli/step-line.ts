@@ -133,7 +133,11 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
     case 'run.redriven':
       return plain(`redriven (${text(data.by)})`);
     case 'run.limit_reached':
-      return warning(`limit reached: ${text(data.reason)}; the next model call is the last`);
+      return warning(`limit reached: ${text(data.reason)}; one last answer, without tools`);
+    case 'run.tool_closed':
+      return warning(`${text(data.tool)} refused permission: it is closed for the rest of the run`);
+    case 'run.trimmed':
+      return plain(`the turns before step ${text(data.from)} are left out of the prompt`);
     case 'run.price_unknown':
       return warning(
         `no price is known for ${text(data.model)}: the limit of cost is not kept, only tokens are counted`,
@@ -162,6 +166,27 @@ function wordsOfLoop(data: EventView['data']): string {
     default:
       return `${what}: this was its last answer, without tools`;
   }
+}
+
+/** What rules and operators did to a run, beside its steps. */
+const rulings: ReadonlySet<string> = new Set([
+  ...[
+    'run.limit_reached',
+    'run.limits_changed',
+    'run.loop',
+    'run.price_unknown',
+    'run.trimmed',
+    'run.redriven',
+    'run.tool_closed',
+  ],
+  ...['step.retry', 'step.rescued', 'step.unknown', 'step.resolved', 'step.dead'],
+]);
+
+/** Why a run went as it went: its steps' number and what happened to them, for each thing that was no ordinary step. */
+export function rulingLines(events: readonly EventView[]): string[] {
+  return events
+    .filter((event) => rulings.has(event.type))
+    .map((event) => `${padStart(event.seq === null ? '' : String(event.seq), 3)}  ${eventText(event)}`.trimEnd());
 }
 
 /** The text of an event for a table of events: that of its line, or its type's own. */

@@ -62,7 +62,7 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
     case 'tool_failure': {
       // Nobody could be asked about a call that may have happened: that is no answer to the question.
       if (step.unknown) return { next: 'ask_operator' };
-      const error = { code: outcome.code, message: outcome.observation.text };
+      const error = failureOf(outcome);
       const triesLeft = step.failures + 1 < step.maxAttempts && !isClosed(run, step);
       if (outcome.retry && triesLeft) return { next: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
       return { next: 'observe', observation: outcome.observation, error };
@@ -87,6 +87,10 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
     case 'unstorable':
       return decideUnstorable(run, step, outcome);
   }
+}
+
+function failureOf({ code, message, observation }: Extract<Outcome, { kind: 'tool_failure' }>): RunError {
+  return { code, message: message ?? observation.text };
 }
 
 function limitError(reason: Reason): RunError {
@@ -214,7 +218,7 @@ function decideInEndingRun(run: RunState, step: StepState, outcome: Outcome): De
       return {
         next: 'observe',
         observation: outcome.observation,
-        error: { code: outcome.code, message: outcome.observation.text },
+        error: failureOf(outcome),
       };
     case 'aborted': {
       const error = { code: 'aborted', message: `the call was cut short (${outcome.cause})` };

@@ -106,7 +106,15 @@ export type Outcome =
     }
   | { kind: 'tool_value'; value: StorableText }
   /** A tool that failed, or could not be asked, and whose repetition does no harm. */
-  | { kind: 'tool_failure'; code: string; observation: StorableText; retry: boolean; retryInMs: number }
+  | {
+      kind: 'tool_failure';
+      code: string;
+      observation: StorableText;
+      /** For people, without advice to the model; left out: what the model is told. */
+      message?: string;
+      retry: boolean;
+      retryInMs: number;
+    }
   /** A `once` call that may have happened. */
   | { kind: 'tool_unknown'; code: string; message: string }
   /** What `onUnknown` said of a `once` call whose fate is not known: ask an operator, or this observation. */

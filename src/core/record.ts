@@ -3,7 +3,7 @@
  * here too, from the rows as they are now, so a command that came while the call was under way is never overlooked and
  * nothing has to be performed again. A repeated record finds its receipt and answers as the first did.
  */
-import { countCall, noteCall } from './conduct.js';
+import { countCall, isDenied, noteCall } from './conduct.js';
 import { type Admission, type Decision, decide, notExecuted } from './decide.js';
 import { type Draft, unknownOutcome } from './draft.js';
 import { isClosed } from './limits.js';
@@ -179,7 +179,13 @@ function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolC
     ...(reasoning === undefined ? {} : { reasoning }),
   };
   draft.message(step.seq, 0, message, tokens);
-  draft.run.windowFrom = outcome.windowFrom;
+  const { run } = draft;
+  if (outcome.windowFrom > run.windowFrom) draft.event('run.trimmed', step.seq, { from: outcome.windowFrom });
+  const { lastBecause } = outcome;
+  if (lastBecause !== null && lastBecause !== 'loop_detected' && run.finishingAs === null) {
+    draft.event('run.limit_reached', null, { reason: lastBecause });
+  }
+  run.windowFrom = outcome.windowFrom;
   if (outcome.lastBecause === null) draft.run.turnsUsed += 1;
   draft.complete(step, content);
   draft.event('step.completed', step.seq, calls.length === 0 ? {} : { calls: calls.length });
@@ -241,7 +247,9 @@ export function observe(
   error: { code: string; message: string } | null,
 ): Recorded {
   const { name, callHash } = step;
+  const wasClosed = isDenied(draft.run.conduct, name);
   draft.run.conduct = noteCall(draft.run.conduct, { name, callHash: callHash ?? '', text: answer.text, error });
+  if (!wasClosed && isDenied(draft.run.conduct, name)) draft.event('run.tool_closed', step.seq, { tool: name });
   draft.complete(step, answer.text);
   step.error = error;
   if (answer.full !== null) draft.keepWhole(step.seq, answer.full);

@@ -55,12 +55,13 @@ async function execute(performance: ToolPerformance, tool: Tool, args: unknown):
       if (mark !== null) return marked(performance, tool, mark);
       const message = messageOf(raced.thrown);
       if (once) return { kind: 'tool_unknown', code: 'threw', message };
-      return failed(performance, 'threw', agent.words.toolThrew(tool.name, message, tries), { retry: true });
+      return failed(performance, 'threw', agent.words.toolThrew(tool.name, message, tries), { retry: true, message });
     }
     case 'timeout':
-      if (once) return { kind: 'tool_unknown', code: 'timeout', message: `no answer within ${tool.timeoutMs} ms` };
+      if (once) return { kind: 'tool_unknown', code: 'timeout', message: lateBy(tool) };
       return failed(performance, 'timeout', agent.words.toolTimedOut(tool.name, tool.timeoutMs, tries), {
         retry: true,
+        message: lateBy(tool),
       });
     case 'not_started':
     case 'aborted':
@@ -86,10 +87,12 @@ async function objectionOf(performance: ToolPerformance, tool: Tool, args: unkno
       if (mark !== null) return marked(performance, tool, mark);
       const message = messageOf(raced.thrown);
       const text = agent.words.toolThrew(tool.name, message, performance.claim.step.failures + 1);
-      return failed(performance, 'threw', text, { retry: true });
+      return failed(performance, 'threw', text, { retry: true, message });
     }
-    case 'timeout':
-      return failed(performance, 'timeout', agent.words.toolTimedOut(tool.name, tool.timeoutMs, 1), { retry: true });
+    case 'timeout': {
+      const text = agent.words.toolTimedOut(tool.name, tool.timeoutMs, performance.claim.step.failures + 1);
+      return failed(performance, 'timeout', text, { retry: true, message: lateBy(tool) });
+    }
     case 'not_started':
     case 'aborted':
       return aborted(performance, false);
@@ -150,11 +153,15 @@ async function marked(
   return failed(performance, 'not_started', words.notStarted(tool.name, message), { retry: true });
 }
 
+function lateBy(tool: Tool): string {
+  return `no answer within ${tool.timeoutMs} ms`;
+}
+
 async function failed(
   performance: ToolPerformance,
   code: string,
   text: string,
-  { retry }: { retry: boolean },
+  { retry, message }: { retry: boolean; message?: string },
 ): Promise<Outcome> {
   const { agent, claim, ids } = performance;
   const { baseMs, capMs } = agent.retry;
@@ -163,6 +170,7 @@ async function failed(
     kind: 'tool_failure',
     code,
     observation: await observation(performance, text),
+    ...(message === undefined ? {} : { message }),
     retry,
     retryInMs: retryDelayMs({ attempt, baseMs, capMs, retryAfterMs: null, random: ids.random() }),
   };

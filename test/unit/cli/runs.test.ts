@@ -89,6 +89,8 @@ describe('runs list', () => {
 });
 
 describe('runs show', () => {
+  const silent = { events: async () => [] };
+
   it('is a page that says what a run waits for and how to answer', async () => {
     const run = aRun({
       status: 'suspended',
@@ -110,7 +112,9 @@ describe('runs show', () => {
         finishedAt: null,
       }),
     ];
-    const ran = await pawl(['runs', 'show', 'run_1'], { runs: { get: async () => run, steps: async () => steps } });
+    const ran = await pawl(['runs', 'show', 'run_1'], {
+      runs: { ...silent, get: async () => run, steps: async () => steps },
+    });
     expect(ran.exit).toBe(0);
     expect(ran.out).toContain('status  suspended');
     expect(ran.out).toContain('waits   step 2 (charge) was cut short and is never repeated on its own');
@@ -129,15 +133,60 @@ describe('runs show', () => {
       error: { code: 'quota_exhausted', message: 'pay\nfirst' },
       output: null,
     });
-    const ran = await pawl(['runs', 'show', 'run_1'], { runs: { get: async () => run, steps: async () => [] } });
+    const ran = await pawl(['runs', 'show', 'run_1'], {
+      runs: { ...silent, get: async () => run, steps: async () => [] },
+    });
     expect(ran.out).toContain("status  failed (quota_exhausted): the model provider's quota is used up");
     expect(ran.out).toContain('error   quota_exhausted: pay first');
     expect(ran.out).toContain('pawl runs redrive run_1');
   });
 
+  it('says what rules and operators did on the way, in words', async () => {
+    const loop = { period: 1, turns: 3, sameResults: true, tools: ['look'] };
+    const events = [
+      anEvent(1, 'run.created'),
+      anEvent(2, 'step.completed', { seq: 1 }),
+      anEvent(3, 'step.retry', {
+        seq: 2,
+        data: { attempt: 1, inMs: 1_000, error: { code: 'threw', message: 'down' } },
+      }),
+      anEvent(4, 'run.loop', { seq: 7, data: { ...loop, rung: 'tell' } }),
+      anEvent(5, 'run.loop', { seq: 9, data: { ...loop, turns: 4, rung: 'withhold' } }),
+      anEvent(6, 'run.loop', { seq: 11, data: { ...loop, turns: 5, rung: 'answer' } }),
+      anEvent(7, 'run.limit_reached', { data: { reason: 'max_tokens' } }),
+      anEvent(8, 'run.trimmed', { seq: 11, data: { from: 5 } }),
+      anEvent(9, 'run.price_unknown', { data: { model: 'our-model' } }),
+    ];
+    const runs = { events: async () => events, get: async () => aRun(), steps: async () => [] };
+    const { out } = await pawl(['runs', 'show', 'run_1'], { runs });
+    expect(lines(out).slice(lines(out).indexOf('what happened on the way') + 1, -3)).toEqual([
+      '    2  attempt 1 failed (threw: down); again in 1.0 s',
+      '    7  the model repeats itself (look, 3 turns in a row): it was told',
+      '    9  the model repeats itself (look, 4 turns in a row): the same calls are withheld',
+      '   11  the model repeats itself (look, 5 turns in a row): this was its last answer, without tools',
+      '       limit reached: max_tokens; one last answer, without tools',
+      '   11  the turns before step 5 are left out of the prompt',
+      '       no price is known for our-model: the limit of cost is not kept, only tokens are counted',
+    ]);
+  });
+
+  it('says of a limit of cost that it is not kept where no price is known', async () => {
+    const limits = { ...aRun().limits, maxTokens: 5_000, maxCostUsd: 0.5 };
+    const priced = { ...silent, get: async () => aRun({ limits }), steps: async () => [] };
+    expect((await pawl(['runs', 'show', 'run_1'], { runs: priced })).out).toContain(
+      '5,000 tokens · $0.5 · no deadline',
+    );
+    const usage = { ...aRun().usage, costUsd: null };
+    const unpriced = { ...priced, get: async () => aRun({ limits, usage }) };
+    const { out } = await pawl(['runs', 'show', 'run_1'], { runs: unpriced });
+    expect(out).toContain('$0.5 (not kept: the price of the model is not known)');
+  });
+
   it('shows of a long run the first and the last steps', async () => {
     const steps = Array.from({ length: 500 }, (_, index) => aStep({ seq: index + 1 }));
-    const ran = await pawl(['runs', 'show', 'run_1'], { runs: { get: async () => aRun(), steps: async () => steps } });
+    const ran = await pawl(['runs', 'show', 'run_1'], {
+      runs: { ...silent, get: async () => aRun(), steps: async () => steps },
+    });
     expect(ran.out).toContain('… 480 more steps: pawl runs steps run_1');
     expect(ran.out.match(/gpt-4o-mini/g)).toHaveLength(20);
   });
