@@ -34,6 +34,7 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
   post.takeConsumer(consumer);
   await consumer.start();
 
+  let over = false;
   let registering: Promise<void> | null = null;
   function registerAnew(): void {
     registering ??= takeNewHeart().finally(() => {
@@ -43,8 +44,12 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
   async function takeNewHeart(): Promise<void> {
     parts.log.warn({ workerId: post.workerId() }, 'declared dead: what was in hand is lost; registering anew');
     const old = heart;
-    const fresh = await post.whileReachable(() => register(parts, post, agents, role, registerAnew), null);
-    if (fresh !== null) heart = fresh;
+    await post.whileReachable(async () => {
+      const fresh = await register(parts, post, agents, role, registerAnew);
+      // The worker may have let go meanwhile, and then nobody else would end it.
+      if (over) await fresh.stop(0);
+      else heart = fresh;
+    }, undefined);
     await old.stop(0);
   }
 
@@ -60,6 +65,7 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
       clearTimeout(letGo);
       post.letGo();
       await registering;
+      over = true;
       await heart.stop(Math.min(1_000, withinMs));
     },
   };

@@ -52,6 +52,14 @@ describe('the image', () => {
 });
 
 describe('the deployment', () => {
+  it('serves the dashboard on loopback only, with a key, once the migrations are done', () => {
+    const { server } = services;
+    expect(server).toMatchObject({ command: ['server'], ports: ['127.0.0.1:3900:3900'] });
+    expect(server?.environment).toHaveProperty('PAWL_API_KEY');
+    expect(server?.environment).toHaveProperty('DATABASE_URL');
+    expect(server?.depends_on?.migrate).toEqual({ condition: 'service_completed_successfully' });
+  });
+
   it('begins work when the migrations are done, with two workers that have time to hand back what they hold', () => {
     expect(services.migrate).toMatchObject({ command: ['migrate'], restart: 'no' });
     expect(services.worker).toMatchObject({
