@@ -11,13 +11,17 @@ import type { Scene, Times } from './faults.js';
 import { withInFlight } from './in-flight.js';
 import { commitOf, machineOf } from './machine.js';
 import { type LaneName, Nemesis, type Pace } from './nemesis.js';
-import { planOf } from './plan.js';
+import type { Notebook } from './notebook.js';
+import { type Plan, planOf } from './plan.js';
 import { randomOf } from './random.js';
+import { isKill } from './recovery.js';
 import { inTheatre, type Theatre } from './theatre.js';
 
 export interface CampaignOptions {
   seed: number;
   runs: number;
+  /** And as many more as it takes until so many processes were killed: how fast runs end says nothing of that. */
+  kills?: number;
   minutes: number;
   backend: Backend;
   heartbeatMs: number;
@@ -55,7 +59,7 @@ export async function runCampaign(options: CampaignOptions): Promise<void> {
 }
 
 async function conduct(options: CampaignOptions, layout: string, theatre: Theatre): Promise<void> {
-  const plans = Array.from({ length: options.runs }, (_, n) => planOf(options.seed, n));
+  const plans = plansUntil(options, theatre.notebook);
   const clients = new Clients({ ...options, ...theatre, services: theatre.services('clients'), plans });
   try {
     await playAll(options, layout, theatre, clients);
@@ -96,7 +100,8 @@ async function playAll(options: CampaignOptions, layout: string, theatre: Theatr
   await clients.close();
   await theatre.end();
   notebook.rewriteFaults(withInFlight(folder, notebook.faults));
-  const { heartbeatMs, deathMs, concurrency, openRuns, runs, minutes } = options;
+  const { heartbeatMs, deathMs, concurrency, openRuns, minutes } = options;
+  const runs = Math.max(options.runs, clients.progress().started);
   const meta: Meta = {
     seed,
     commit: await commitOf(options.root),
@@ -112,6 +117,11 @@ async function playAll(options: CampaignOptions, layout: string, theatre: Theatr
     endedAt: now(),
   };
   notebook.meta(meta);
+}
+
+function* plansUntil({ seed, runs, kills = 0 }: CampaignOptions, { faults }: Notebook): Iterable<Plan> {
+  const killed = () => faults.filter((fault) => isKill(fault) && fault.failed === null).length;
+  for (let n = 0; n < runs || killed() < kills; n++) yield planOf(seed, n);
 }
 
 async function settled(clients: Clients, now: () => number, until: number): Promise<number | null> {

@@ -40,7 +40,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     startEveryMs: 0,
     quietMs: 4_000,
     paces: {
-      kills: { pauseMs: [200, 800], steps: 20, longestMs: 5_000 },
+      kills: { pauseMs: [100, 500], steps: 15, longestMs: 5_000 },
       processes: { pauseMs: [1_000, 3_000], steps: 30, longestMs: 8_000 },
       services: { pauseMs: [2_000, 4_000], steps: 50, longestMs: 12_000 },
       jobs: { pauseMs: [300, 900], steps: 12, longestMs: 6_000 },

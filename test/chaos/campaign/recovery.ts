@@ -39,7 +39,7 @@ export function recoveriesOf({ nemesis, workers, tables }: Evidence, besides: 'k
   }
 }
 
-const isKill = ({ kind }: Fault) => kind === 'kill' || kind === 'kill_at_gap';
+export const isKill = ({ kind }: Fault) => kind === 'kill' || kind === 'kill_at_gap';
 
 export function percentiles(values: readonly number[]) {
   const sorted = [...values].sort((a, b) => a - b);
