@@ -42,13 +42,23 @@ function nightTable(pieces: Piece[]): string {
   const share = ((counts['model calls that a crash cost'] ?? 0) / (counts['model calls'] ?? 1)) * 100;
   return [
     `${pieces.length} pieces (${backends.redis} on Redis, ${backends.postgres} on Postgres), ${Math.round(seconds / 60)} minutes of campaign, commits ${commits.join(', ')}.`,
-    `Breaches found by the checker: **${breaches}**. Model calls that crashes cost: ${share.toFixed(1)} % of all.`,
-    `Zero in ${number(counts.runs ?? 0)} runs means, with 95 % confidence, fewer than ${boundOf(counts.runs ?? 0)} of runs.`,
+    `Breaches found by the checker: **${breaches}**${breaches === 0 ? '' : ` (${byInvariant(pieces)})`}. Model calls that crashes cost: ${share.toFixed(1)} % of all.`,
+    ...(breaches === 0
+      ? [
+          `Zero in ${number(counts.runs ?? 0)} runs means, with 95 % confidence, fewer than ${boundOf(counts.runs ?? 0)}.`,
+        ]
+      : []),
     '',
     '| what happened | times | meant for a whole night |',
     '|---|---|---|',
     ...rows,
   ].join('\n');
+}
+
+/** Each breach's text begins with the name of what is broken. */
+function byInvariant(pieces: Piece[]): string {
+  const names = pieces.flatMap(({ breaches }) => breaches.map((text) => text.split(':')[0] ?? ''));
+  return [...new Set(names)].map((name) => `${name} × ${names.filter((other) => other === name).length}`).join(', ');
 }
 
 function pieceTable(pieces: Piece[]): string {
