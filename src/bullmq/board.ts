@@ -10,7 +10,7 @@ import { Queue as BullQueue } from 'bullmq';
 import type { Hono } from 'hono';
 import type { Log } from '../ports.js';
 import type { Ground } from './ground.js';
-import { bullName, jobOptions } from './job.js';
+import { bullName, queueOptions } from './job.js';
 import { quietly, settledWithin } from './quiet.js';
 
 export interface BoardOptions {
@@ -51,18 +51,7 @@ export function openBoard(ground: Ground, log: Log, { queues, basePath, linkOf }
 }
 
 function openQueue(ground: Ground, log: Log, name: string): BullQueue {
-  const queue = new BullQueue(
-    bullName(name),
-    {
-      connection: ground.queueConnection,
-      prefix: ground.prefix,
-      skipWaitingForReady: true,
-      skipVersionCheck: true,
-      // What somebody adds by hand is kept as what Pawl adds.
-      defaultJobOptions: jobOptions(ground.kind),
-    },
-    ground.factory,
-  );
+  const queue = new BullQueue(bullName(name), queueOptions(ground), ground.factory);
   queue.on('error', quietly(log, { queue: name, board: true }));
   return queue as unknown as BullQueue;
 }

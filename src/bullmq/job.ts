@@ -5,6 +5,7 @@
  */
 import { type JobsOptions, UnrecoverableError, WaitingError } from 'bullmq';
 import type { Delivery, DeliveryEnd, Dispatch } from '../ports.js';
+import type { Ground } from './ground.js';
 
 export interface StepData {
   runId: string;
@@ -29,6 +30,18 @@ export function bullName(queue: string): string {
 
 export function jobId(dispatch: Omit<Dispatch, 'queue'>): string {
   return `${dispatch.runId}.${dispatch.seq}.${dispatch.dispatch}`;
+}
+
+/** How Pawl opens a queue of BullMQ's, whoever asks: what is added by hand is kept as what Pawl adds. */
+export function queueOptions(ground: Pick<Ground, 'kind' | 'queueConnection' | 'prefix'>) {
+  return {
+    connection: ground.queueConnection,
+    prefix: ground.prefix,
+    skipWaitingForReady: true,
+    // Asking for the version would fail while Redis is away, and the queue would remember that for ever.
+    skipVersionCheck: true,
+    defaultJobOptions: jobOptions(ground.kind),
+  };
 }
 
 /**

@@ -6,7 +6,7 @@ import { Queue as BullQueue, type IQueueBackend } from 'bullmq';
 import { PawlError } from '../core/errors.js';
 import type { Dispatch, Log, Presence, Queue } from '../ports.js';
 import { type Ground, inChunks, keptEvents } from './ground.js';
-import { bullName, jobId, jobName, jobOptions, type StepData } from './job.js';
+import { bullName, jobId, jobName, queueOptions, type StepData } from './job.js';
 import { answered, quietly, settledWithin } from './quiet.js';
 
 type StepQueue = BullQueue<StepData, string, string, StepData, string, string, IQueueBackend>;
@@ -31,15 +31,7 @@ export function openQueue({ ground, queues, log, answerWithinMs }: OpenQueueOpti
     if (known !== undefined) return known;
     const queue: StepQueue = new BullQueue(
       bullName(name),
-      {
-        connection: ground.queueConnection,
-        prefix: ground.prefix,
-        skipWaitingForReady: true,
-        // Asking for the version would fail while Redis is away, and the queue would remember that for ever.
-        skipVersionCheck: true,
-        defaultJobOptions: jobOptions(ground.kind),
-        streams: { events: { maxLen: keptEvents } },
-      },
+      { ...queueOptions(ground), streams: { events: { maxLen: keptEvents } } },
       ground.factory,
     );
     queue.on('error', quietly(log, { queue: name }));

@@ -141,21 +141,17 @@ function make(waiting: Waiting, cache: RunCache): Made | null {
   const { rule } = waiting.record;
   const known = freshest(waiting.record.known, cache);
   const draft = new Draft({ run: known.run, steps: [known.step], now: waiting.record.known.now });
-  let value: unknown;
   try {
-    value = rule(draft);
+    const value = rule(draft);
     draft.settle();
+    const changes = draft.changes();
+    if (isNarrow(known, changes)) return { ...waiting, value, changes, parts: partsOf(known.step, changes, draft.now) };
+    waiting.answer(null);
   } catch (error) {
     if (error instanceof NeedsOpenSteps) waiting.answer(null);
     else waiting.fail(error);
-    return null;
   }
-  const changes = draft.changes();
-  if (!isNarrow(known, changes)) {
-    waiting.answer(null);
-    return null;
-  }
-  return { ...waiting, value, changes, parts: partsOf(known.step, changes, draft.now) };
+  return null;
 }
 
 /** What siblings recorded since the claim is in the cache; else the claim's own state. */

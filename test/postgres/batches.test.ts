@@ -144,6 +144,25 @@ it('a row that Postgres refuses fails alone; its neighbours are recorded', async
   expect(await outputs(claims)).toEqual(['fine', null, 'fine']);
 });
 
+it('a record that cannot even be written down fails alone, and what comes after it is recorded', async () => {
+  const [bad, ...good] = await claimedRuns(3);
+  if (bad === undefined) throw new Error('three runs were claimed');
+  const { run, step, now } = bad;
+  const unwritable = store.change(
+    run.id,
+    { seqs: [step.seq] },
+    (draft) => {
+      draft.run.output = 1n as unknown as string;
+      draft.touch();
+    },
+    { known: { run, step, now } },
+  );
+  const answers = await Promise.allSettled([unwritable, ...good.map((each) => record(each, says('fine')))]);
+  expect(answers.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
+  expect(await outputs(good)).toEqual(['fine', 'fine']);
+  expect(await record(bad, says('later'))).toEqual(completed);
+});
+
 it('a batch whose reply was lost is repeated with the same tokens and answered as the first was', async () => {
   const { lane } = watched(lanes.records, (sent) => {
     if (sent === 1) throw new Error('Connection terminated unexpectedly');
