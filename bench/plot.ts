@@ -43,6 +43,7 @@ export function plotGrowth({ results, machine }: Summary): string {
   ];
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size.width} ${size.height}" font-family="system-ui, sans-serif" font-size="12">`,
+    '<title>Milliseconds a step takes, by the number of steps its run has made</title>',
     `<rect width="${size.width}" height="${size.height}" fill="#fff"/>`,
     text(size.left, 22, 'Milliseconds a step takes, by the number of steps its run has made', 'start', '#111', 14),
     ...grid,
