@@ -141,7 +141,8 @@ function modelOf(work: Work): Llm {
 
 function askedOf({ messages }: LlmRequest): { run: string; steps: number; step: number } {
   const task = messages.find((message) => message.role === 'user')?.content ?? '';
-  const [run = '', steps = '0'] = task.split(' ');
+  // Once a long run leaves turns out, a word of Pawl's on that stands behind the task.
+  const [, run = '', steps = '0'] = /^(\S+) (\d+)/.exec(task) ?? [];
   const last = messages.at(-1);
   return { run, steps: Number(steps), step: last?.role === 'tool' ? readPayload(last.content ?? '').step + 1 : 1 };
 }
