@@ -34,9 +34,11 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
   post.takeConsumer(consumer);
   await consumer.start();
 
-  let over = false;
+  let stopping = false;
   let registering: Promise<void> | null = null;
   function registerAnew(): void {
+    // What it holds is lost, and it will claim nothing more.
+    if (stopping) return;
     registering ??= takeNewHeart().finally(() => {
       registering = null;
     });
@@ -47,7 +49,7 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
     await post.whileReachable(async () => {
       const fresh = await register(parts, post, agents, role, registerAnew);
       // The worker may have let go meanwhile, and then nobody else would end it.
-      if (over) await fresh.stop(0);
+      if (stopping) await fresh.stop(0);
       else heart = fresh;
     }, undefined);
     await old.stop(0);
@@ -57,6 +59,7 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
     id: () => post.workerId(),
     async stop(withinMs) {
       const closingMs = closingTime(withinMs);
+      stopping = true;
       post.beginStop();
       const handBack = setTimeout(() => post.abortCalls(), withinMs - closingMs);
       const letGo = setTimeout(() => post.letGo(), withinMs - closingMs / 2);
@@ -65,7 +68,6 @@ export async function startWorker(parts: WorkerParts, role: 'all' | 'steps'): Pr
       clearTimeout(letGo);
       post.letGo();
       await registering;
-      over = true;
       await heart.stop(Math.min(1_000, withinMs));
     },
   };

@@ -77,6 +77,8 @@ function startHeart(pool: pg.Pool, workerId: string, options: BeatOptions): Hear
   const turning = setInterval(turn, 500).unref();
 
   const hear = (beat: Beat) => {
+    // A beat that met the goodbye found no live worker any more: that is no verdict.
+    if (stopped) return;
     if (beat.type === 'dead') for (const listener of died) listener();
     if (beat.type === 'missed') options.log.warn({ workerId, cause: beat.message }, 'heartbeat missed');
     if (beat.type !== 'beat') return;

@@ -129,6 +129,23 @@ describe('a worker that is killed', () => {
     },
   );
 
+  it('or only declared dead, while it stops, does not come back under another name', async () => {
+    const slow = tool('look', { takesMs: 4_000 });
+    const worker = await town.startWorker({ agents: [agent([slow])], llm: llm(inTurn(asks('look'), 'seen')) });
+    const id = await town.start({ agent: 'helper' });
+    await town.until(() => executed.length === 1, 1_000);
+    const stopping = worker.stop(8_000);
+    const [row] = await town.world.watch.liveWorkers();
+    expect(await town.world.watch.declareDead(row?.id ?? '', row?.beat ?? 0)).toBe(true);
+    await town.clock.advance(10_000);
+    await stopping;
+    expect(worker.id()).toBe(row?.id);
+    expect(await town.world.watch.liveWorkers()).toEqual([]);
+    await town.startWorker({ agents: [agent([slow])], llm: llm(inTurn(asks('look'), 'seen')) });
+    await town.until(() => town.run(id).status === 'completed', 60_000);
+    town.check(id);
+  });
+
   it('during a once call leaves a question, asked when the call must be over, and no second call', async () => {
     const pay = tool('pay', { effect: 'once', takesMs: 10_000 });
     const model = llm(inTurn(asks('pay'), 'paid'));
