@@ -6,6 +6,17 @@ import o200k from 'js-tiktoken/ranks/o200k_base';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { countTokens, exactChars } from '../../../src/openai/tokens.js';
 
+/** Characters of each piece that the encoding was given. */
+const pieces = vi.hoisted((): number[] => []);
+vi.mock('../../../src/openai/encoding.js', async (original) => {
+  const real = await original<typeof import('../../../src/openai/encoding.js')>();
+  const countIn: typeof real.countIn = (encoding, text) => {
+    pieces.push(text.length);
+    return real.countIn(encoding, text);
+  };
+  return { ...real, countIn };
+});
+
 // The reference is slow, and the machine may be busy.
 vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
 
@@ -110,28 +121,38 @@ describe('A megabyte', () => {
     ['letters without a space', fixed(million, 'abcdefghijklmnopqrstuvwxyz')],
     ['base64', fixed(million, 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/')],
     ['punctuation', fixed(million, '!@#$%^&*()_+-=[]{};:,.<>/?')],
-  ])('of %s takes little CPU, and none of it in one piece', async (_, text) => {
-    // CPU and not wall time: other processes of the machine must not decide.
-    const cpuMs = () => {
-      const { user, system } = process.cpuUsage();
-      return (user + system) / 1_000;
-    };
-    const start = cpuMs();
-    let longest = 0;
-    let last = start;
+  ])('of %s is counted by samples, none of them long, with a look at the clock after each', async (_, text) => {
+    await count('warm');
+    const looks = vi.spyOn(performance, 'now');
+    pieces.length = 0;
+    try {
+      expect(await count(text)).toBeGreaterThan(1_000);
+      expect(pieces.reduce((sum, piece) => sum + piece, 0)).toBeLessThanOrEqual(exactChars);
+      expect(Math.max(...pieces)).toBeLessThanOrEqual(2_048);
+      expect(looks.mock.calls.length).toBeGreaterThanOrEqual(pieces.length);
+    } finally {
+      looks.mockRestore();
+    }
+  });
+
+  it('gives the event loop a turn whenever it has counted for eight milliseconds', async () => {
+    await count('warm');
+    let now = 0;
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => ++now);
+    let turns = 0;
     let done = false;
     const look = () => {
-      longest = Math.max(longest, cpuMs() - last);
-      last = cpuMs();
+      turns += 1;
       if (!done) setImmediate(look);
     };
     setImmediate(look);
-    const tokens = await count(text);
-    done = true;
-    look();
-    expect(tokens).toBeGreaterThan(1_000);
-    // Measured: at most 130 in all and 30 in one piece; the margins are for slow machines.
-    expect(cpuMs() - start).toBeLessThan(400);
-    expect(longest).toBeLessThan(100);
+    try {
+      await count('x'.repeat(million));
+    } finally {
+      done = true;
+      clock.mockRestore();
+    }
+    // A millisecond at each look at the clock, and 64 looks.
+    expect(turns).toBeGreaterThanOrEqual(6);
   });
 });
