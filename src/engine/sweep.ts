@@ -29,6 +29,8 @@ export class Sweep {
       this.nextAtMs = Number.NEGATIVE_INFINITY;
     }
     if (clock.monotonicMs() < this.nextAtMs) return;
+    // Also of a sweep that fails: a queue that refuses every job must not be asked as fast as rounds go.
+    this.nextAtMs = clock.monotonicMs() + firstPauseMs;
     const missing = await this.sweepAll();
     const isQuiet = missing === 0 && this.activeSince.size === 0 && this.backlog > 0;
     this.pauseMs = isQuiet ? Math.min(longestPauseMs, this.pauseMs * 2) : firstPauseMs;
@@ -64,8 +66,8 @@ export class Sweep {
       const absent = due.filter((step, index) => this.isAbsent(step, presence[index] ?? 'absent', stillActive));
       const raised = await watch.raiseDispatch(absent);
       if (raised.length > 0) {
-        log.info({ steps: raised.length }, 'due steps were missing in the queue and are dispatched again');
         await queue.add(raised);
+        log.info({ steps: raised.length }, 'due steps were missing in the queue and are dispatched again');
       }
       missing += raised.length;
       after = due.at(-1) ?? null;

@@ -73,6 +73,22 @@ describe('a run', () => {
     await town.until(() => town.run(id).status === 'completed', 10_000);
   });
 
+  it('is handed over once a second at most to a queue that answers and takes nothing, and nothing is said of it', async () => {
+    await town.startWorker({ agents: [agent([])], llm: llm(inTurn('done')) });
+    const add = town.queue.add.bind(town.queue);
+    let refused = 0;
+    town.queue.add = async () => {
+      refused += 1;
+      throw new Error('no space left');
+    };
+    const id = await town.start({ agent: 'helper' });
+    await town.clock.advance(22_000);
+    expect(refused).toBeGreaterThan(10);
+    expect(refused).toBeLessThan(25);
+    town.queue.add = add;
+    await town.until(() => town.run(id).status === 'completed', 10_000);
+  });
+
   it('starts when its delay is over', async () => {
     await town.startWorker({ agents: [agent([])], llm: llm(inTurn('done')) });
     const id = await town.start({ agent: 'helper', delayMs: 60_000 });
