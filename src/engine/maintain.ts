@@ -24,6 +24,8 @@ export interface MaintenanceOptions {
 }
 
 const batch = 500;
+/** Runs changed at once: what a dead worker held must not wait for each other, nor take the connections of a whole process. */
+const changedAtOnce = 4;
 /** A write of our own that took longer than this is a gap: others' beats may have been held up as well. */
 const slowWriteMs = 2_000;
 const overdueGraceMs = 10_000;
@@ -35,7 +37,6 @@ export class Maintenance {
   private gaplessSinceMs: number;
   private lastWriteMs: number;
   private sweptWorkersMs = Number.NEGATIVE_INFINITY;
-  private away = false;
 
   constructor(
     private readonly parts: MaintenanceParts,
@@ -51,7 +52,12 @@ export class Maintenance {
    * round that fails is logged, and the next one starts afresh.
    */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.keepBreathing(signal), this.keepLooking(signal)]);
+    await Promise.all([
+      this.keepBreathing(signal),
+      this.keep('a round', () => this.look(), signal),
+      // Beside the rounds: steps that a queue has lost do not wait until the claims of a dead worker are taken back.
+      this.keep('a sweep', () => this.sweep.round(), signal),
+    ]);
   }
 
   private async keepBreathing(signal: AbortSignal): Promise<void> {
@@ -62,17 +68,19 @@ export class Maintenance {
     }
   }
 
-  private async keepLooking(signal: AbortSignal): Promise<void> {
+  private async keep(name: string, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    const { log, clock } = this.parts;
+    let isAway = false;
     while (!signal.aborted) {
       try {
-        await this.look();
-        if (this.away) this.parts.log.info({}, 'maintenance: the services answer again');
-        this.away = false;
+        await work();
+        if (isAway) log.info({}, 'maintenance: the services answer again');
+        isAway = false;
       } catch (error) {
-        if (!this.away) this.parts.log.warn({ cause: String(error) }, 'maintenance: a round failed; trying again');
-        this.away = true;
+        if (!isAway) log.warn({ cause: String(error) }, `maintenance: ${name} failed; trying again`);
+        isAway = true;
       }
-      await this.parts.clock.sleep(this.options.everyMs, signal);
+      await clock.sleep(this.options.everyMs, signal);
     }
   }
 
@@ -80,6 +88,7 @@ export class Maintenance {
   async round(): Promise<void> {
     await this.breathe();
     await this.look();
+    await this.sweep.round();
   }
 
   /** Each part goes on where another failed only in the next round. */
@@ -88,7 +97,6 @@ export class Maintenance {
     await this.releaseClaims();
     await this.meetDeadlines();
     await this.wakeRuns();
-    await this.sweep.round();
     await this.sweepWorkers();
   }
 
@@ -125,12 +133,11 @@ export class Maintenance {
 
   private async releaseClaims(): Promise<void> {
     const { watch, clock } = this.parts;
-    for (const claim of await watch.claimsOfDeadWorkers(batch)) {
-      await this.release(claim, claim.stopped === true ? 'dropped' : 'crash');
-    }
+    const dead = await watch.claimsOfDeadWorkers(batch);
+    await someAtOnce(dead, (claim) => this.release(claim, claim.stopped === true ? 'dropped' : 'crash'));
     if (clock.monotonicMs() - this.gaplessSinceMs < this.options.deathMs) return;
-    for (const claim of await watch.droppedClaims(batch)) await this.release(claim, 'dropped');
-    for (const claim of await watch.overdueClaims(overdueGraceMs, batch)) await this.release(claim, 'overdue');
+    await someAtOnce(await watch.droppedClaims(batch), (claim) => this.release(claim, 'dropped'));
+    await someAtOnce(await watch.overdueClaims(overdueGraceMs, batch), (claim) => this.release(claim, 'overdue'));
   }
 
   private async release({ runId, seq, token }: HeldClaim, death: ClaimDeath): Promise<void> {
@@ -139,11 +146,11 @@ export class Maintenance {
   }
 
   private async meetDeadlines(): Promise<void> {
-    for (const id of await this.parts.watch.runsPastDeadline(batch)) await this.change(id, 'open', meetDeadline);
+    await someAtOnce(await this.parts.watch.runsPastDeadline(batch), (id) => this.change(id, 'open', meetDeadline));
   }
 
   private async wakeRuns(): Promise<void> {
-    for (const id of await this.parts.watch.runsServedAgain(batch)) await this.change(id, 'open', wakeServed);
+    await someAtOnce(await this.parts.watch.runsServedAgain(batch), (id) => this.change(id, 'open', wakeServed));
   }
 
   private async sweepWorkers(): Promise<void> {
@@ -167,4 +174,12 @@ export class Maintenance {
     await this.sweep.dispatch(dispatches);
     return value;
   }
+}
+
+async function someAtOnce<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
+  const rest = items.values();
+  const lane = async () => {
+    for (const item of rest) await work(item);
+  };
+  await Promise.all(Array.from({ length: changedAtOnce }, lane));
 }

@@ -1,5 +1,5 @@
 /** The engine on fakes: what becomes of runs when workers die, services go away and operators step in, on a clock by hand. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, type StopLook } from '../../src/core/agent.js';
 import { cancelRun, redriveRun, resolveStep } from '../../src/core/commands.js';
@@ -192,6 +192,31 @@ describe('a worker that is killed', () => {
     expect(executed.length).toBe(40);
     expect(keys.size).toBe(20);
     town.check(id);
+  });
+
+  it('on a slow database has its claims taken back side by side, and a wiped queue is filled before that is done', async () => {
+    const slow = tool('look', { takesMs: 60_000 });
+    const agents = [agent([slow])];
+    const victim = await town.startWorker({ agents, llm: llm(() => asks('look')), concurrency: 24 });
+    await Promise.all(Array.from({ length: 24 }, () => town.start({ agent: 'helper' })));
+    await town.until(() => executed.length === 24, 1_000);
+    victim.kill();
+    const waiting = await town.start({ agent: 'helper' });
+    const { store, watch } = town.world;
+    const change = store.change.bind(store);
+    store.change = async (...given) => {
+      await town.clock.sleep(1_000);
+      return change(...given);
+    };
+    const taken = vi.spyOn(watch, 'claimsOfDeadWorkers');
+    await town.until(() => taken.mock.settledResults.some(({ value }) => (value as unknown[]).length > 0), 10_000);
+    town.queue.wipe();
+    await town.clock.advance(4_000);
+    const isThere = async () => (await town.queue.probe([{ queue: 'llm', runId: waiting, seq: 1, dispatch: 2 }]))[0];
+    expect(await isThere()).toBe('ready');
+    expect(await watch.claimsOfDeadWorkers(100)).not.toEqual([]);
+    await town.clock.advance(4_000);
+    expect(await watch.claimsOfDeadWorkers(100)).toEqual([]);
   });
 
   it('by a poison step takes no healthy run with it; the poison dies after its crashes', async () => {
