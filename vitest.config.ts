@@ -18,6 +18,8 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          // What a file imports is loaded once a process, not once a file: half of the time went into that.
+          isolate: false,
           include: ['test/core/**/*.test.ts', 'test/unit/**/*.test.ts'],
         },
       },
