@@ -2,9 +2,17 @@
  * The public API: what `import … from 'pawl'` gives. Nothing else of these sources is for users; pawl/testing is apart.
  */
 export { createPawl, type Pawl, type PawlOptions } from './client.js';
-export { type Agent, type AgentOptions, defineAgent } from './core/agent.js';
+export {
+  type Agent,
+  type AgentOptions,
+  type AnswerLook,
+  defineAgent,
+  type StopLook,
+  type ToolResult,
+} from './core/agent.js';
 export { type Config, type ConfigOptions, defineConfig, type ModelSettings } from './core/config.js';
 export { type ErrorCode, PawlError } from './core/errors.js';
+export { numbersFromTools } from './core/numbers-from-tools.js';
 export {
   defineTool,
   notStarted,

@@ -95,6 +95,16 @@ export interface Store {
   noteLate(token: string, note: string, usage?: Usage | null): Promise<void>;
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
   unsettledOnce(runId: string, callHashes: readonly string[]): Promise<Map<string, number>>;
+  /** What the run's calls came to, in order; of very many characters the newest. For agents that verify their answers. */
+  toolResults(runId: string, maxChars: number): Promise<StoredResult[]>;
+}
+
+/** A tool step that has its outcome. `text`: the whole, where the model was told a part. */
+export interface StoredResult {
+  name: string;
+  arguments: string;
+  text: string;
+  error: string | null;
 }
 
 /** What doors show. One query a question. */

@@ -24,7 +24,7 @@ const reasonWords: Record<Reason, string> = {
   refused: 'the model refused the task',
   content_filter: "the model provider's content filter stopped it",
   context_overflow: 'the task and its history do not fit into what the model can read',
-  invalid_output: "the final answer does not satisfy the agent's output",
+  invalid_output: "the final answer does not satisfy the agent's output or its verify",
   stopped_early: 'a tool had the result that was wanted',
   cancelled: 'it was cancelled',
 };

@@ -136,6 +136,8 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
       return warning(`limit reached: ${text(data.reason)}; one last answer, without tools`);
     case 'run.tool_closed':
       return warning(`${text(data.tool)} refused permission: it is closed for the rest of the run`);
+    case 'run.answer_refused':
+      return warning(`the answer was handed back: ${clip(text(data.objection).replace(/^\[Pawl\] /, ''), 160)}`);
     case 'run.trimmed':
       return plain(`the turns before step ${text(data.from)} are left out of the prompt`);
     case 'run.price_unknown':
@@ -171,6 +173,7 @@ function wordsOfLoop(data: EventView['data']): string {
 /** What rules and operators did to a run, beside its steps. */
 const rulings: ReadonlySet<string> = new Set([
   ...[
+    'run.answer_refused',
     'run.limit_reached',
     'run.limits_changed',
     'run.loop',

@@ -11,13 +11,13 @@ import { type Language, languages } from './language.js';
 import type { LoopRule } from './loop.js';
 import { Options } from './options.js';
 import { type Limits, onLimits, type Usage } from './run.js';
-import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput } from './schema.js';
+import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput, type ValueOf } from './schema.js';
 import { canonicalJson } from './storable.js';
 import { isTool, maxTimerMs, type Tool } from './tool.js';
 import type { AgentListing } from './view.js';
 import { type Words, wordsOf } from './words.js';
 
-export interface AgentOptions {
+export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInput | undefined> {
   name: string;
   /** Left out: the model named by the environment. */
   model?: string | readonly string[];
@@ -26,7 +26,7 @@ export interface AgentOptions {
   /** Of Pawl's own words to the model. */
   language?: Language;
   /** The final answer must satisfy it: a zod schema or a JSON Schema object. */
-  output?: SchemaInput;
+  output?: Output;
   limits?: {
     maxSteps?: number;
     maxTurns?: number;
@@ -56,25 +56,44 @@ export interface AgentOptions {
   version?: string;
   mode?: 'react';
   toolCalling?: 'native';
-  /** Not built in this version: */
-  verify?: undefined;
+  /**
+   * Judges a final answer that satisfies `output`: text is an objection, which is handed back to the model, at most 3 times in
+   * a run together with those to `output`; the fourth ends the run with `invalid_output`. See numbersFromTools.
+   */
+  verify?: (answer: AnswerOf<Output>, look: AnswerLook) => string | undefined | Promise<string | undefined>;
   /** When a run that does not get on is stopped. */
   loop?: Partial<LoopRule>;
   /** Asked for each call of a turn that succeeded, before the model is: true ends the run with that result as its output. */
   stopWhen?: (look: StopLook) => boolean | Promise<boolean>;
 }
 
+/** The final answer: its value where the agent has an `output`, else its text. */
+export type AnswerOf<Output> = Output extends SchemaInput ? ValueOf<Output> : string;
+
+/** What a tool call came to. */
+export interface ToolResult {
+  name: string;
+  arguments: unknown;
+  /** What the model is told; for `verify` the whole, where the model was told a part. */
+  text: string;
+  /** The value of the text where it is JSON, else the text. */
+  value: unknown;
+}
+
 /** What `stopWhen` is shown. */
 export interface StopLook {
-  lastToolResult: {
-    name: string;
-    arguments: unknown;
-    /** The text the model would see. */
-    text: string;
-    /** The value of the text where it is JSON, else the text. */
-    value: unknown;
-  };
+  lastToolResult: ToolResult;
   usage: Usage;
+}
+
+/** What `verify` is shown beside the answer. */
+export interface AnswerLook {
+  /** The run's input, as the model was given it. */
+  task: string;
+  /** Of all calls of the run so far, in order, also of those no longer sent to the model; `error`: the code of one that failed. */
+  toolResults: readonly (ToolResult & { error: string | null })[];
+  /** Of the agent. */
+  language?: Language;
 }
 
 export interface Agent {
@@ -100,6 +119,8 @@ export interface Agent {
   readonly maxOutputTokens: number | null;
   readonly loop: Readonly<LoopRule>;
   readonly stopWhen: ((look: StopLook) => unknown) | null;
+  /** `answer` as `checkOutput` gave its value. May throw anything. */
+  readonly verify: ((answer: unknown, look: AnswerLook) => unknown) | null;
   tool(name: string): Tool | undefined;
   /** Reads a final answer: `text` is what the run keeps as its output, `fault` what the model is told. Never throws. */
   checkOutput(answer: string): { ok: true; value: unknown; text: string } | { ok: false; fault: string };
@@ -122,14 +143,15 @@ export function isAgent(value: unknown): value is Agent {
 }
 
 /** Defines an agent. Throws a PawlError that names the agent, the field and the fix. */
-export function defineAgent(options: AgentOptions): Agent {
+export function defineAgent<const Output extends SchemaInput | undefined = undefined>(
+  options: AgentOptions<Output>,
+): Agent {
   const given = Options.of('defineAgent', options).given;
   const name = new Options('an agent', given).name();
   const check = new Options(`agent "${name}"`, given);
   check.knowsOnly(optionNames);
   check.notBuilt('mode', (mode) => mode === 'react');
   check.notBuilt('toolCalling', (calling) => calling === 'native');
-  check.notBuilt('verify');
   const schema = outputSchemaOf(check);
   const language = check.oneOf('language', languages, 'en');
   const words = wordsOf(language);
@@ -150,7 +172,8 @@ export function defineAgent(options: AgentOptions): Agent {
     temperature: check.optionalNumber('temperature', 0, 2),
     maxOutputTokens: check.optionalInteger('maxOutputTokens', 1, 10_000_000),
     loop: loopOf(check.nested('loop')),
-    stopWhen: stopWhenOf(check),
+    stopWhen: functionOf(check, 'stopWhen') as Agent['stopWhen'],
+    verify: functionOf(check, 'verify') as Agent['verify'],
     tool: (tool: string) => byName.get(tool),
     checkOutput: (answer: string) => readAnswer(schema, answer, words),
   };
@@ -286,11 +309,11 @@ function loopOf(loop: Options): LoopRule {
   });
 }
 
-function stopWhenOf(check: Options): Agent['stopWhen'] {
-  const { stopWhen } = check.given;
-  if (stopWhen === undefined) return null;
-  if (typeof stopWhen !== 'function') check.refuse('stopWhen', 'a function');
-  return stopWhen as Agent['stopWhen'];
+function functionOf(check: Options, field: string): unknown {
+  const given = check.given[field];
+  if (given === undefined) return null;
+  if (typeof given !== 'function') check.refuse(field, 'a function');
+  return given;
 }
 
 function contextOf(context: Options): Agent['context'] {

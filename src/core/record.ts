@@ -11,7 +11,7 @@ import { callIdOf, type ToolCall } from './message.js';
 import type { Outcome, StorableText } from './outcome.js';
 import { noUsage, type Reserve, type RunState, type Usage } from './run.js';
 import type { StepState } from './step.js';
-import { idempotencyKey } from './storable.js';
+import { cutMiddle, idempotencyKey } from './storable.js';
 
 /** What a record did to its step, and so what its job's ending is. */
 export type Recorded =
@@ -84,6 +84,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       keepReply(draft, step, outcome, []);
       draft.message(step.seq, 1, { role: 'user', content: decision.text }, decision.tokens);
       draft.run.objections += 1;
+      draft.event('run.answer_refused', step.seq, { objection: cutMiddle(decision.text, 500) });
       return { recorded: true, ended: 'completed' };
     case 'fail_run':
       keepReply(draft, step, outcome, []);

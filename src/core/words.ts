@@ -43,6 +43,10 @@ export interface Words {
   lastTurn(reason: Reason): string;
   objection(issues: readonly Issue[]): string;
   answerNotJson(problem: string): string;
+  /** The agent's `verify` objects to the final answer. */
+  answerRefused(objection: string): string;
+  /** An objection of numbersFromTools. */
+  unfoundedNumbers(numbers: readonly string[]): string;
   /** Stands where the middle of a long text was taken out. */
   cut(chars: number): string;
   /** Stands with the task once earlier turns are no longer sent. */
@@ -109,6 +113,10 @@ const english: Words = {
     `[Pawl] The answer does not fit its schema.\n${list(issues, 'expected', 'got', 'the answer')}\nAnswer again with one JSON value that fits, and nothing else.`,
   answerNotJson: (problem) =>
     `[Pawl] The answer is not JSON (${problem}). Answer again with one JSON value that fits the schema, and nothing else.`,
+  answerRefused: (objection) =>
+    `[Pawl] The answer was not accepted: ${objection}\nCall tools for what is missing, or give a final answer that meets this.`,
+  unfoundedNumbers: (numbers) =>
+    `these numbers neither stand in a tool result nor follow from one: ${numbers.join('; ')}. Take them from the results, say from which two numbers each is computed, or leave it out.`,
   cut: (chars) => `\n[… ${chars} characters left out …]\n`,
   turnsLeftOut: () => '[Pawl] Earlier turns of this run are left out here to save room.',
 };
@@ -170,6 +178,10 @@ const chinese: Words = {
   objection: (issues) =>
     `[Pawl] 回答不符合其 schema。\n${list(issues, '应为', '实际为', '回答')}\n请重新回答:只给出一个符合要求的 JSON 值。`,
   answerNotJson: (problem) => `[Pawl] 回答不是 JSON(${problem})。请重新回答:只给出一个符合 schema 的 JSON 值。`,
+  answerRefused: (objection) =>
+    `[Pawl] 回答未被接受:${objection}\n请调用工具取得缺少的内容,或者给出符合要求的最终回答。`,
+  unfoundedNumbers: (numbers) =>
+    `以下数字既不在工具结果中,也无法由其推出:${numbers.join(';')}。请取自工具结果,或说明由哪两个数字算出,否则请去掉。`,
   cut: (chars) => `\n[… 省略 ${chars} 个字符 …]\n`,
   turnsLeftOut: () => '[Pawl] 为节省篇幅,本次运行较早的轮次未列出。',
 };

@@ -114,7 +114,8 @@ function lastTurn(messages: readonly StoredMessage[]) {
   return { calls, results };
 }
 
-function asValue(text: string): unknown {
+/** The text's value where it is JSON, else the text. */
+export function asValue(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {

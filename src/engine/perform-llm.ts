@@ -17,8 +17,9 @@ import { type Call, raceCall } from './calls.js';
 import { countOnce } from './count-once.js';
 import type { Claimed } from './gaps.js';
 import { type AskedRepetition, guardTurns, noticeOf, stopEarly, withhold } from './guard-turns.js';
+import { accepted, type Judgement, verifyAnswer } from './verify-answer.js';
 
-export interface LlmPerformance {
+export interface LlmPerformance extends Judgement {
   agent: Agent;
   claim: Claimed;
   call: Call;
@@ -55,9 +56,7 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const sent: Usage = { ...noUsage, ...weigh(performance, model, window.tokens, 0), estimated: true };
   const asked: Asked = { model, window, lastBecause, repetition };
   if (raced.ended === 'aborted' || raced.ended === 'not_started') {
-    const started = raced.ended === 'aborted';
-    const observation = { text: '', tokens: 0, full: null };
-    return { kind: 'aborted', cause: call.cause ?? 'lost', started, usage: started ? sent : null, observation };
+    return abortedCall(performance, raced.ended === 'aborted' ? sent : null);
   }
   const failure = failureOf(raced, agent, sent);
   if (failure !== null) {
@@ -66,6 +65,12 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   }
   if (raced.ended !== 'returned' || !raced.value.ok) throw new Error('a model call that did not fail has a reply');
   return readReply(performance, raced.value.reply, asked);
+}
+
+/** `spent`: null where nothing was sent. */
+function abortedCall({ call }: LlmPerformance, spent: Usage | null): Outcome {
+  const observation = { text: '', tokens: 0, full: null };
+  return { kind: 'aborted', cause: call.cause ?? 'lost', started: spent !== null, usage: spent, observation };
 }
 
 function weigh({ llm }: LlmPerformance, model: string, inputTokens: number, outputTokens: number): Reserve {
@@ -187,7 +192,10 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
   }
   const calls = await planCalls(performance, given, asked);
   const answer = calls.length === 0 ? agent.checkOutput(content ?? '') : null;
-  const objection = answer !== null && !answer.ok ? answer.fault : null;
+  const verdict = answer?.ok === true ? await verifyAnswer(performance, answer.value) : accepted;
+  if (verdict.is === 'aborted') return abortedCall(performance, reply.usage);
+  if (verdict.is === 'unknown') return failedCall(performance, { ...verdict.failure, usage: reply.usage }, null, asked);
+  const objection = answer !== null && !answer.ok ? answer.fault : verdict.objection;
   const said = [content ?? '', reply.reasoning ?? '', ...calls.map((call) => call.name + call.arguments)].join('');
   const [tokens = 0, objectionTokens = 0] = await llm.countTokens(asked.model, [said, objection ?? '']);
   return {

@@ -7,7 +7,7 @@ import { Draft, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
 import type { Usage } from '../core/run.js';
 import type { AttemptRecord } from '../core/step.js';
-import type { StepScope, Store } from '../ports.js';
+import type { StepScope, Store, StoredResult } from '../ports.js';
 import { createClaims } from './claim.js';
 import { createRuns } from './create-runs.js';
 import { asPawlError, classifyFault, inTransaction } from './pool.js';
@@ -51,6 +51,19 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
           [runId, hashes],
         );
         return new Map(rows.map((row) => [row.call_hash, row.seq]));
+      }),
+    toolResults: (runId, maxChars) =>
+      answering(async () => {
+        const { rows } = await pool.query<StoredResult>(
+          `select name, arguments, text, error from (
+             select s.seq, s.name, s.input as arguments, coalesce(o.body, s.output, '') as text, s.error_code as error,
+               sum(length(coalesce(o.body, s.output, ''))) over (order by s.seq desc) as so_far
+             from pawl.steps s left join pawl.outputs o using (run_id, seq)
+             where s.run_id = $1 and s.kind = 'tool' and s.status = 'completed') r
+           where so_far <= $2 order by seq`,
+          [runId, maxChars],
+        );
+        return rows;
       }),
   };
 }

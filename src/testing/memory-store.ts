@@ -6,7 +6,7 @@ import { PawlError } from '../core/errors.js';
 import type { StepState } from '../core/step.js';
 import { canonicalJson } from '../core/storable.js';
 import type { AgentListing, NewRun } from '../core/view.js';
-import type { Acceptance, Store } from '../ports.js';
+import type { Acceptance, Store, StoredResult } from '../ports.js';
 import type { FakeClock } from './fake-clock.js';
 import { acceptRun, changeRun, claimStep, type RunRows } from './memory-runs.js';
 
@@ -74,6 +74,20 @@ export function createMemoryStore(tables: Tables): Store {
         found.set(callHash, Math.max(seq, found.get(callHash) ?? 0));
       }
       return found;
+    },
+    async toolResults(runId, maxChars) {
+      requireReachable(tables);
+      const rows = tables.runs.get(runId);
+      const results: StoredResult[] = [];
+      let chars = 0;
+      for (const step of [...(rows?.steps.values() ?? [])].sort((a, b) => b.seq - a.seq)) {
+        if (step.kind !== 'tool' || step.status !== 'completed') continue;
+        const text = rows?.outputs.get(step.seq) ?? step.output ?? '';
+        chars += [...text].length;
+        if (chars > maxChars) break;
+        results.unshift({ name: step.name, arguments: step.input ?? '', text, error: step.error?.code ?? null });
+      }
+      return results;
     },
   };
 }

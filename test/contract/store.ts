@@ -643,5 +643,20 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       expect(await bench.store.unsettledOnce(runId, [])).toEqual(new Map());
       expect(await bench.store.unsettledOnce(await asking(named(2)), hashes)).toEqual(new Map());
     });
+
+    it('tells what the calls of a run came to, whole and in order, of very many characters the newest', async () => {
+      const runId = await asking(call('a', { arguments: '{"n":1}' }), call('b'), call('c'));
+      await bench.perform(runId, 3, fails({ code: 'threw', retry: false }));
+      await bench.perform(runId, 2, { kind: 'tool_value', value: { text: 'long…', tokens: 2, full: 'long 😀 text' } });
+      const a = { name: 'a', arguments: '{"n":1}', text: 'long 😀 text', error: null };
+      const [first, second] = await bench.store.toolResults(runId, 1_000);
+      expect(first).toEqual(a);
+      expect(second).toMatchObject({ name: 'b', error: 'threw' });
+      expect(await bench.store.toolResults(runId, 1_000)).toHaveLength(2);
+      const length = [...(second?.text ?? '')].length;
+      expect(await bench.store.toolResults(runId, length + 10)).toEqual([second]);
+      expect(await bench.store.toolResults(runId, length + 11)).toEqual([a, second]);
+      expect(await bench.store.toolResults(runId, 1)).toEqual([]);
+    });
   });
 }

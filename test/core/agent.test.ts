@@ -39,6 +39,7 @@ describe('defineAgent', () => {
       outputSchema: null,
       loop: { identicalCalls: 3, cycle: 4, sameArguments: 10, toolFailures: 3 },
       stopWhen: null,
+      verify: null,
     });
     expect(isAgent(agent)).toBe(true);
     expect(agent.words).toBe(wordsOf('en'));
@@ -74,6 +75,7 @@ describe('defineAgent', () => {
     ['a longer cycle than is kept', { loop: { cycle: 9 } }, /loop: cycle must be a whole number from 1 to 8/],
     ['an unknown rule', { loop: { failures: 9 } }, /loop: there is no option failures/],
     ['a stopWhen that is none', { stopWhen: 'done' }, /stopWhen must be a function, not "done"/],
+    ['a verify that is none', { verify: true }, /verify must be a function, not true/],
     ['a hot temperature', { temperature: 3 }, /temperature must be a number from 0 to 2/],
     ['a blank model', { model: ' ' }, /model must be a model's name/],
     ['no models', { model: [] }, /model must be a model's name, without spaces, not an empty array/],
@@ -91,7 +93,6 @@ describe('defineAgent', () => {
   it.each<[string, object]>([
     ['mode', { mode: 'plan' }],
     ['toolCalling', { toolCalling: 'json' }],
-    ['verify', { verify: () => undefined }],
     ['context: facts', { context: { facts: 10 } }],
     ['fallback models', { model: ['a', 'b'] }],
   ])('refuses %s as not built', (option, change) => {

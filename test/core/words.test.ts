@@ -30,6 +30,8 @@ function everything(words: Words): Record<keyof Words, string> {
     lastTurn: words.lastTurn('deadline'),
     objection: words.objection(issues),
     answerNotJson: words.answerNotJson('P'),
+    answerRefused: words.answerRefused('boom'),
+    unfoundedNumbers: words.unfoundedNumbers(['17', '30']),
     cut: words.cut(17),
     turnsLeftOut: words.turnsLeftOut(),
   };

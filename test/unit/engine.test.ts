@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, type StopLook } from '../../src/core/agent.js';
 import { cancelRun, redriveRun, resolveStep } from '../../src/core/commands.js';
+import { numbersFromTools } from '../../src/core/numbers-from-tools.js';
 import { defineTool, permissionDenied } from '../../src/core/tool.js';
 import { wordsOf } from '../../src/core/words.js';
 import type { LlmRequest } from '../../src/ports.js';
@@ -637,5 +638,97 @@ describe('stopWhen', () => {
     });
     const id = await town.start({ agent: 'helper' });
     expect(await town.settled(id)).toMatchObject({ status: 'completed', reason: null, output: 'the end' });
+  });
+});
+
+describe('verify', () => {
+  const rate = defineTool({ name: 'rate', description: 'the rate', effect: 'none', execute: () => ({ rate: 0.25 }) });
+  const askRate = asks('rate');
+
+  it('hands its objection back to the model, which may mend its answer', async () => {
+    const model = llm(inTurn(askRate, 'The rate is 25.', 'The rate is 25 %.'));
+    await town.startWorker({ agents: [agent([rate], { verify: numbersFromTools })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', reason: null, output: 'The rate is 25 %.' });
+    expect(model.requests[2]?.messages.at(-1)).toMatchObject({
+      role: 'user',
+      content: expect.stringContaining('was not accepted: these numbers neither stand in a tool result nor follow'),
+    });
+    expect(town.rows(id).events.map(({ type }) => type)).toContain('run.answer_refused');
+    town.check(id);
+  });
+
+  it('ends the run with the fourth objection', async () => {
+    const model = llm(inTurn(askRate, '25', '26', '27', '28', 'never asked for'));
+    await town.startWorker({ agents: [agent([rate], { verify: numbersFromTools })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    const run = await town.settled(id);
+    expect(run).toMatchObject({ status: 'failed', reason: 'invalid_output', error: { code: 'invalid_output' } });
+    expect(model.requests).toHaveLength(5);
+    town.check(id);
+  });
+
+  it('sees the task and every result of the run, whole, the failed ones too, and the value of a structured answer', async () => {
+    const seen: unknown[] = [];
+    const long = defineTool({
+      name: 'long',
+      description: 'long',
+      effect: 'none',
+      maxOutputChars: 200,
+      execute: () => 'x'.repeat(1_000),
+    });
+    const broken = defineTool({
+      name: 'broken',
+      description: 'fails',
+      effect: 'none',
+      attempts: 1,
+      execute: () => Promise.reject(new Error('down')),
+    });
+    const judged = agent([long, broken], {
+      output: z.object({ ok: z.boolean() }),
+      context: { windowTokens: 500, keepTurns: 1 },
+      verify: (answer, given) => void seen.push(answer, given),
+    });
+    await town.startWorker({ agents: [judged], llm: llm(inTurn(asks('long'), asks('broken'), '{"ok":true}')) });
+    const id = await town.start({ agent: 'helper', input: 'do it' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed' });
+    expect(seen).toEqual([
+      { ok: true },
+      {
+        task: 'do it',
+        language: 'en',
+        toolResults: [
+          { name: 'long', arguments: {}, text: 'x'.repeat(1_000), value: 'x'.repeat(1_000), error: null },
+          {
+            name: 'broken',
+            arguments: {},
+            text: expect.stringContaining('down'),
+            value: expect.any(String),
+            error: 'threw',
+          },
+        ],
+      },
+    ]);
+  });
+
+  it('that throws gives out no answer: the step is tried again, and dies', async () => {
+    const judged = agent([], {
+      retry: { attempts: 2 },
+      verify: () => {
+        executed.push('verify');
+        throw new Error('the judge is away');
+      },
+    });
+    await town.startWorker({ agents: [judged], llm: llm(inTurn('a', 'b')) });
+    const id = await town.start({ agent: 'helper' });
+    const run = await town.settled(id);
+    expect(run).toMatchObject({
+      status: 'failed',
+      reason: 'invalid_output',
+      error: { code: 'unverified', message: 'verify threw: the judge is away' },
+    });
+    expect(executed).toEqual(['verify', 'verify']);
+    expect(run.usage.outputTokens).toBeGreaterThan(0);
+    town.check(id);
   });
 });

@@ -1,0 +1,64 @@
+/**
+ * Asks the agent's `verify` about a final answer, within the LLM step that gave it: what it says is part of the step's
+ * outcome. An answer that could not be judged is not given out: the step fails and is tried again, as one without an answer.
+ */
+import { describeThrown } from '../core/errors.js';
+import type { LlmFailure } from '../core/outcome.js';
+import { cleanText, cutMiddle } from '../core/storable.js';
+import type { StoredResult } from '../ports.js';
+import { raceCall } from './calls.js';
+import { asValue, type Look } from './guard-turns.js';
+
+export type Verdict =
+  | { is: 'known'; objection: string | null }
+  | { is: 'unknown'; failure: LlmFailure }
+  /** The claim ended, or the worker stops, before there was one. */
+  | { is: 'aborted' };
+
+export const accepted: Verdict & { is: 'known' } = { is: 'known', objection: null };
+
+const verifyTimeoutMs = 30_000;
+/** Characters of results that are shown, the newest. */
+const shownChars = 2_000_000;
+
+export interface Judgement extends Pick<Look, 'agent' | 'claim' | 'call'> {
+  /** What the run's calls came to; null: the worker stops before the database answers. */
+  toolResults(maxChars: number): Promise<StoredResult[] | null>;
+}
+
+export async function verifyAnswer(judgement: Judgement, answer: unknown): Promise<Verdict> {
+  const { agent, claim, call } = judgement;
+  const { verify, words, language } = agent;
+  if (verify === null) return accepted;
+  const stored = await judgement.toolResults(shownChars);
+  if (stored === null) return { is: 'aborted' };
+  const toolResults = stored.map(({ arguments: given, ...result }) => {
+    return { ...result, arguments: asValue(given), value: asValue(result.text) };
+  });
+  const task = claim.messages.find(({ seq }) => seq === 0)?.message.content ?? '';
+  const timeoutMs = Math.min(verifyTimeoutMs, call.remainingMs());
+  const raced = await raceCall(call, timeoutMs, () => verify(answer, { task, toolResults, language }));
+  switch (raced.ended) {
+    case 'returned':
+      if (raced.value === undefined || raced.value === null) return accepted;
+      return { is: 'known', objection: words.answerRefused(said(raced.value)) };
+    case 'threw':
+      return unjudged(`verify threw: ${said(raced.thrown)}`);
+    case 'timeout':
+      return unjudged(`verify did not answer within ${Math.round(timeoutMs)} ms`);
+    case 'not_started':
+    case 'aborted':
+      return call.cause === null
+        ? unjudged('the model took all the time there was for verify, too')
+        : { is: 'aborted' };
+  }
+}
+
+function unjudged(message: string): Verdict {
+  const failure = { class: 'retryable', code: 'unverified', reason: 'invalid_output', retryAfterMs: null } as const;
+  return { is: 'unknown', failure: { ...failure, message, usage: null } };
+}
+
+function said(value: unknown): string {
+  return cutMiddle(cleanText(describeThrown(value)), 2_000);
+}
