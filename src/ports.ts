@@ -7,6 +7,7 @@ import type { Draft } from './core/draft.js';
 import type { PawlError } from './core/errors.js';
 import type { Message, StoredMessage } from './core/message.js';
 import type { LlmAnswer } from './core/outcome.js';
+import type { OutputPage, PageAsked } from './core/read-output.js';
 import type { Price, RunState, Usage } from './core/run.js';
 import type { AttemptRecord, StepState } from './core/step.js';
 import type {
@@ -97,6 +98,8 @@ export interface Store {
   unsettledOnce(runId: string, callHashes: readonly string[]): Promise<Map<string, number>>;
   /** What the run's calls came to, in order; of very many characters the newest. For agents that verify their answers. */
   toolResults(runId: string, maxChars: number): Promise<StoredResult[]>;
+  /** A page, by characters, of the whole output of a tool step; null: the run has no such output. */
+  readOutput(runId: string, page: PageAsked): Promise<OutputPage | null>;
 }
 
 /** A tool step that has its outcome. `text`: the whole, where the model was told a part. */

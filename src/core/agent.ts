@@ -10,6 +10,7 @@ import { hash } from './hash.js';
 import { type Language, languages } from './language.js';
 import type { LoopRule } from './loop.js';
 import { Options } from './options.js';
+import { readOutputName, readOutputTool } from './read-output.js';
 import { type Limits, onLimits, type Usage } from './run.js';
 import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput, type ValueOf } from './schema.js';
 import { canonicalJson } from './storable.js';
@@ -135,8 +136,8 @@ const optionNames = [
   ...['temperature', 'maxOutputTokens', 'version', 'mode', 'toolCalling', 'verify', 'loop', 'stopWhen'],
 ];
 const yearMs = 366 * 24 * 3_600_000;
-/** What the providers that state a limit take. */
-const maxTools = 128;
+/** What the providers that state a limit take, read_output apart. */
+const maxTools = 127;
 
 export function isAgent(value: unknown): value is Agent {
   return typeof value === 'object' && value !== null && mark in value;
@@ -155,7 +156,7 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
   const schema = outputSchemaOf(check);
   const language = check.oneOf('language', languages, 'en');
   const words = wordsOf(language);
-  const tools = toolsOf(check);
+  const tools = toolsOf(check, words);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const definition = {
     [mark]: true,
@@ -244,7 +245,7 @@ function modelOf(check: Options): string | null {
   return first;
 }
 
-function toolsOf(check: Options): readonly Tool[] {
+function toolsOf(check: Options, words: Words): readonly Tool[] {
   const given = check.given.tools ?? [];
   if (!Array.isArray(given)) check.refuse('tools', 'a list of tools');
   const tools: Tool[] = [];
@@ -253,10 +254,11 @@ function toolsOf(check: Options): readonly Tool[] {
     if (tools.some((other) => other.name === tool.name)) {
       check.fail(`tools holds two tools named ${tool.name}; rename one`);
     }
+    if (tool.name === readOutputName) check.fail(`tools[${index}] has the name of a tool of Pawl's own; rename it`);
     tools.push(tool);
   }
   if (tools.length > maxTools) check.fail(`tools holds ${tools.length} tools; models take at most ${maxTools}`);
-  return Object.freeze(tools);
+  return Object.freeze(tools.length === 0 ? [] : [...tools, readOutputTool(words, tools)]);
 }
 
 function outputSchemaOf(check: Options): CompiledSchema | null {

@@ -23,11 +23,15 @@ export function toStorableText(
   value: unknown,
   maxChars: number,
   words: Words = wordsOf('en'),
+  notice: CutNotice = ({ out }) => words.cut(out.length),
 ): { text: string; full: string | null } {
   const whole = wholeText(value);
   if (whole.length <= maxChars) return { text: whole, full: null };
-  return { text: cutMiddle(whole, maxChars, words), full: cutMiddle(whole, maxFullChars, words) };
+  return { text: cutWith(notice, whole, maxChars), full: cutMiddle(whole, maxFullChars, words) };
 }
+
+/** What stands in the place of `out`, which was cut out of a text after `head`. */
+export type CutNotice = (cut: { head: string; out: string }) => string;
 
 function wholeText(value: unknown): string {
   if (value === undefined) return '';
@@ -37,12 +41,17 @@ function wholeText(value: unknown): string {
 
 /** Text of at most `maxChars` characters: its head and its tail, with a notice between; no character is cut in half. */
 export function cutMiddle(text: string, maxChars: number, words: Words = wordsOf('en')): string {
+  return cutWith(({ out }) => words.cut(out.length), text, maxChars);
+}
+
+function cutWith(notice: CutNotice, text: string, maxChars: number): string {
   if (text.length <= maxChars) return text;
-  const room = maxChars - words.cut(text.length).length;
+  const room = maxChars - notice({ head: text, out: text }).length;
   if (room < 2) return text.slice(0, beforePair(text, Math.max(0, maxChars)));
   const headEnd = beforePair(text, Math.ceil(room * 0.7));
   const tailStart = afterPair(text, text.length - Math.floor(room * 0.3));
-  return text.slice(0, headEnd) + words.cut(tailStart - headEnd) + text.slice(tailStart);
+  const head = text.slice(0, headEnd);
+  return head + notice({ head, out: text.slice(headEnd, tailStart) }) + text.slice(tailStart);
 }
 
 function beforePair(text: string, end: number): number {

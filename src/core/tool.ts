@@ -87,6 +87,8 @@ export interface Tool {
   readonly description: string;
   readonly effect: Effect;
   readonly effectDeclared: boolean;
+  /** Pawl's own, which the worker carries out itself. */
+  readonly builtIn: boolean;
   readonly onUnknown: OnUnknown;
   readonly timeoutMs: number;
   readonly maxOutputChars: number;
@@ -139,6 +141,7 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
     description: tool.text('description', maxDescriptionChars),
     effect,
     effectDeclared: options.effect !== undefined,
+    builtIn: false,
     onUnknown: onUnknownOf(tool, effect) as OnUnknown,
     timeoutMs: tool.integer('timeoutMs', 30_000, 1, maxTimerMs),
     maxOutputChars: tool.integer('maxOutputChars', 4_000, 100, 1_000_000),

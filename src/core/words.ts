@@ -49,6 +49,15 @@ export interface Words {
   unfoundedNumbers(numbers: readonly string[]): string;
   /** Stands where the middle of a long text was taken out. */
   cut(chars: number): string;
+  /** The same in a tool's output, which read_output can go on with. */
+  cutOutput(cut: { chars: number; step: number; offset: number }): string;
+  /** Describes the tool read_output. */
+  readOutput(): string;
+  /** Stands over a page of an output. */
+  outputPage(page: { step: number; name: string; from: number; to: number; total: number }): string;
+  noOutput(step: number): string;
+  /** Asked for at or beyond the end. */
+  noPage(asked: { step: number; offset: number; total: number }): string;
   /** Stands with the task once earlier turns are no longer sent. */
   turnsLeftOut(): string;
 }
@@ -118,6 +127,15 @@ const english: Words = {
   unfoundedNumbers: (numbers) =>
     `these numbers neither stand in a tool result nor follow from one: ${numbers.join('; ')}. Take them from the results, say from which two numbers each is computed, or leave it out.`,
   cut: (chars) => `\n[… ${chars} characters left out …]\n`,
+  cutOutput: ({ chars, step, offset }) =>
+    `\n[… ${chars} characters left out; read_output {"step":${step},"offset":${offset}} goes on here …]\n`,
+  readOutput: () =>
+    'Reads a tool output of which a part was left out. step and offset: as the notice in it says; offset and limit count characters.',
+  outputPage: ({ step, name, from, to, total }) =>
+    `[characters ${from} to ${to} of ${total} of the output of step ${step}, ${name}${to < total ? `; go on at offset ${to}` : ''}]`,
+  noOutput: (step) => `Step ${step} is no tool call of this run that has an output.`,
+  noPage: ({ step, offset, total }) =>
+    `The output of step ${step} has ${total} characters: there is nothing at offset ${offset}.`,
   turnsLeftOut: () => '[Pawl] Earlier turns of this run are left out here to save room.',
 };
 
@@ -183,6 +201,13 @@ const chinese: Words = {
   unfoundedNumbers: (numbers) =>
     `以下数字既不在工具结果中,也无法由其推出:${numbers.join(';')}。请取自工具结果,或说明由哪两个数字算出,否则请去掉。`,
   cut: (chars) => `\n[… 省略 ${chars} 个字符 …]\n`,
+  cutOutput: ({ chars, step, offset }) =>
+    `\n[… 省略 ${chars} 个字符;用 read_output {"step":${step},"offset":${offset}} 可从此处继续阅读 …]\n`,
+  readOutput: () => '阅读被省略了一部分的工具输出。step 和 offset 见其中的提示;offset 和 limit 按字符计。',
+  outputPage: ({ step, name, from, to, total }) =>
+    `[步骤 ${step}(${name})输出共 ${total} 个字符,以下为第 ${from} 至 ${to} 个${to < total ? `;从 offset ${to} 继续` : ''}]`,
+  noOutput: (step) => `步骤 ${step} 不是本次运行中有输出的工具调用。`,
+  noPage: ({ step, offset, total }) => `步骤 ${step} 的输出共 ${total} 个字符,offset ${offset} 处没有内容。`,
   turnsLeftOut: () => '[Pawl] 为节省篇幅,本次运行较早的轮次未列出。',
 };
 

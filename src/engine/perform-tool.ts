@@ -6,6 +6,7 @@ import type { Agent } from '../core/agent.js';
 import { isDenied } from '../core/conduct.js';
 import { describeThrown } from '../core/errors.js';
 import type { Outcome, StorableText } from '../core/outcome.js';
+import { countCharacters, type OutputPage, type PageAsked, readPageAsked, tellPage } from '../core/read-output.js';
 import { retryDelayMs } from '../core/retry.js';
 import { cleanText, cutMiddle, toStorableText } from '../core/storable.js';
 import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
@@ -18,6 +19,8 @@ export interface ToolPerformance {
   claim: Claimed;
   call: Call;
   llm: Llm;
+  /** A page of an output of the run; `stopping`: the worker stops before the database answers. */
+  readOutput(page: PageAsked): Promise<OutputPage | null | 'stopping'>;
   ids: Ids;
   log(): Log;
 }
@@ -32,7 +35,17 @@ export async function performTool(performance: ToolPerformance): Promise<Outcome
   }
   const parsed = tool.parse(claim.step.input ?? '{}', agent.words);
   if (!parsed.ok) return failed(performance, 'invalid_arguments', parsed.fault, { retry: false });
+  if (tool.builtIn) return readOutput(performance, tool, parsed.args);
   return claim.step.unknown ? settleUnknown(performance, tool, parsed.args) : execute(performance, tool, parsed.args);
+}
+
+async function readOutput(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
+  const asked = readPageAsked(args);
+  const page = await performance.readOutput(asked);
+  if (page === 'stopping') return aborted(performance, false);
+  const read = tellPage(asked, page, performance.agent.words);
+  if (!read.ok) return failed(performance, 'no_output', read.text, { retry: false });
+  return { kind: 'tool_value', value: await storable(performance, tool, read.text) };
 }
 
 async function execute(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
@@ -178,7 +191,10 @@ async function failed(
 
 async function storable(performance: ToolPerformance, tool: Tool, value: unknown): Promise<StorableText> {
   const { words } = performance.agent;
-  const { text, full } = toStorableText(value, tool.maxOutputChars, words);
+  const { seq: step } = performance.claim.step;
+  const { text, full } = toStorableText(value, tool.maxOutputChars, words, ({ head, out }) =>
+    words.cutOutput({ chars: countCharacters(out), step, offset: countCharacters(head) }),
+  );
   return { ...(await observation(performance, text === '' ? words.emptyResult() : text)), full };
 }
 

@@ -90,7 +90,15 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
         ids: post.ids,
         log,
       })
-    : performTool({ agent, claim, call, llm: post.llm, ids: post.ids, log });
+    : performTool({
+        agent,
+        claim,
+        call,
+        llm: post.llm,
+        readOutput: (page) => post.whileReachable(() => post.store.readOutput(run.id, page), 'stopping' as const),
+        ids: post.ids,
+        log,
+      });
 }
 
 /** Repeats the record with its token until it is answered; an outcome that the database refuses is recorded as that. */

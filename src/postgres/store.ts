@@ -5,6 +5,7 @@
 import type pg from 'pg';
 import { Draft, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
+import type { OutputPage } from '../core/read-output.js';
 import type { Usage } from '../core/run.js';
 import type { AttemptRecord } from '../core/step.js';
 import type { StepScope, Store, StoredResult } from '../ports.js';
@@ -51,6 +52,16 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
           [runId, hashes],
         );
         return new Map(rows.map((row) => [row.call_hash, row.seq]));
+      }),
+    readOutput: (runId, { step, offset, limit }) =>
+      answering(async () => {
+        const { rows } = await pool.query<OutputPage>(
+          `select name, length(body) as total, substr(body, $3 + 1, $4) as text from (
+             select s.name, coalesce(o.body, s.output, '') as body from pawl.steps s left join pawl.outputs o using (run_id, seq)
+             where s.run_id = $1 and s.seq = $2 and s.kind = 'tool' and s.status = 'completed') whole`,
+          [runId, step, offset, limit],
+        );
+        return rows[0] ?? null;
       }),
     toolResults: (runId, maxChars) =>
       answering(async () => {

@@ -75,6 +75,15 @@ export function createMemoryStore(tables: Tables): Store {
       }
       return found;
     },
+    async readOutput(runId, { step: seq, offset, limit }) {
+      requireReachable(tables);
+      const rows = tables.runs.get(runId);
+      const step = rows?.steps.get(seq);
+      if (step?.kind !== 'tool' || step.status !== 'completed') return null;
+      const characters = [...(rows?.outputs.get(seq) ?? step.output ?? '')];
+      const text = characters.slice(offset, offset + limit).join('');
+      return { name: step.name, text, total: characters.length };
+    },
     async toolResults(runId, maxChars) {
       requireReachable(tables);
       const rows = tables.runs.get(runId);

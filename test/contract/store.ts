@@ -658,5 +658,19 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       expect(await bench.store.toolResults(runId, length + 11)).toEqual([a, second]);
       expect(await bench.store.toolResults(runId, 1)).toEqual([]);
     });
+
+    it('reads a page of an output by characters, of the whole where the step holds a part', async () => {
+      const runId = await asking(call('a'), call('b'));
+      await bench.perform(runId, 2, { kind: 'tool_value', value: { text: 'x…', tokens: 2, full: 'ab😀cd' } });
+      const read = (step: number, offset: number, limit: number) =>
+        bench.store.readOutput(runId, { step, offset, limit });
+      expect(await read(2, 0, 3)).toEqual({ name: 'a', text: 'ab😀', total: 5 });
+      expect(await read(2, 3, 100)).toEqual({ name: 'a', text: 'cd', total: 5 });
+      expect(await read(2, 5, 1)).toEqual({ name: 'a', text: '', total: 5 });
+      expect(await read(3, 0, 9)).toBeNull();
+      expect(await read(1, 0, 9)).toBeNull();
+      await bench.perform(runId, 3, { kind: 'tool_value', value: { text: 'short', tokens: 1, full: null } });
+      expect(await read(3, 1, 3)).toEqual({ name: 'b', text: 'hor', total: 5 });
+    });
   });
 }

@@ -81,6 +81,11 @@ describe('defineAgent', () => {
     ['no models', { model: [] }, /model must be a model's name, without spaces, not an empty array/],
     ['a tool that is none', { tools: [search, { name: 'x' }] }, /tools\[1\] is not a tool; make it with defineTool/],
     ['two tools of one name', { tools: [search, search] }, /two tools named search; rename one/],
+    [
+      'a tool named as one of its own',
+      { tools: [defineTool({ name: 'read_output', description: 'x', execute: () => 0 })] },
+      /tools\[0\] has the name of a tool of Pawl's own; rename it/,
+    ],
     ['an output that is no object', { output: z.string() }, /output cannot be used: its root must be an object/],
     ['another language', { language: 'de' }, /language must be one of 'en', 'zh'/],
     ['a long version', { version: 'v 1' }, /version must be/],
@@ -116,7 +121,7 @@ describe('the version of an agent', () => {
   const version = (change: object = {}) => defineAgent({ ...base, ...change }).version;
 
   it('is the same in every process and changes with whatever the model is shown', () => {
-    expect(version()).toBe('0e63ced9620fbbe8');
+    expect(version()).toBe('9e364ff1720387b4');
     const tool = { name: 'search', description: 'Searches', input: z.object({ q: z.string() }), execute: () => null };
     const changes = [
       { instructions: 'Analyse!' },
@@ -163,7 +168,10 @@ describe('an agent as registered', () => {
       llmAttempts: 4,
       reserve: { inputTokens: expect.any(Number), outputTokens: 1_000 },
       price: null,
-      tools: [{ name: 'search', description: 'Searches', effect: 'none', effectDeclared: false }],
+      tools: [
+        { name: 'search', description: 'Searches', effect: 'none', effectDeclared: false },
+        { name: 'read_output', description: expect.any(String), effect: 'none', effectDeclared: true },
+      ],
       registeredAt: null,
     });
   });

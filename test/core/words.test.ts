@@ -33,6 +33,11 @@ function everything(words: Words): Record<keyof Words, string> {
     answerRefused: words.answerRefused('boom'),
     unfoundedNumbers: words.unfoundedNumbers(['17', '30']),
     cut: words.cut(17),
+    cutOutput: words.cutOutput({ chars: 17, step: 3, offset: 30 }),
+    readOutput: words.readOutput(),
+    outputPage: words.outputPage({ step: 17, name: 'search', from: 0, to: 30, total: 90 }),
+    noOutput: words.noOutput(17),
+    noPage: words.noPage({ step: 17, offset: 30, total: 20 }),
     turnsLeftOut: words.turnsLeftOut(),
   };
 }

@@ -732,3 +732,60 @@ describe('verify', () => {
     town.check(id);
   });
 });
+
+describe('read_output', () => {
+  const long = Array.from({ length: 9_000 }, (_, index) => (index % 7 === 0 ? '😀' : 'abcdef'[index % 6])).join('');
+  const export_ = (effect: 'once' | 'none') =>
+    defineTool({ name: 'dump', description: 'dumps', effect, maxOutputChars: 500, execute: () => long });
+  const read = (args: Record<string, unknown>) => ({ calls: [{ name: 'read_output', arguments: args }] });
+  const lastTold = (model: { requests: LlmRequest[] }) => String(model.requests.at(-1)?.messages.at(-1)?.content);
+
+  it('gives the model the rest of an output of which it was shown a part, page by page, no character in halves', async () => {
+    const pages: string[] = [];
+    let asked = 0;
+    const model = llm((request) => {
+      const told = String(request.messages.at(-1)?.content);
+      if (asked++ === 0) return asks('dump');
+      const next = asked === 2 ? /"offset":(\d+)/.exec(told)?.[1] : /go on at offset (\d+)/.exec(told)?.[1];
+      if (asked === 2) pages.push(told.split('\n')[0] ?? '');
+      else pages.push(told.slice(told.indexOf('\n') + 1));
+      return next === undefined ? 'read' : read({ step: 2, offset: Number(next), limit: 3_001 });
+    });
+    await town.startWorker({ agents: [agent([export_('once')])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', stepsUsed: 9 });
+    expect(pages.join('')).toBe(long);
+    expect(model.requests.map(({ tools }) => tools.map(({ name }) => name))).toEqual(
+      model.requests.map(() => ['dump', 'read_output']),
+    );
+    town.check(id);
+  });
+
+  it.each([
+    [{ step: 2 }, '[characters 0 to 4000 of 9000 of the output of step 2, dump; go on at offset 4000]'],
+    [{ step: 2, offset: 9_000 }, 'The output of step 2 has 9000 characters: there is nothing at offset 9000.'],
+    [{ step: 1 }, 'Step 1 is no tool call of this run that has an output.'],
+    [{ step: 77 }, 'Step 77 is no tool call'],
+    [{ step: 2, limit: 1_000_000 }, 'limit: expected'],
+  ])('asked for %j, says where the page stands or why there is none', async (args, told) => {
+    const model = llm(inTurn(asks('dump'), read(args), 'read'));
+    await town.startWorker({ agents: [agent([export_('none')])], llm: model });
+    expect(await town.settled(await town.start({ agent: 'helper' }))).toMatchObject({ status: 'completed' });
+    expect(lastTold(model)).toContain(told);
+  });
+
+  it('counts for the loop guard as any call does', async () => {
+    const again = read({ step: 2, offset: 10 });
+    const model = llm(inTurn(asks('dump'), again, again, again, again, again, 'the end'));
+    await town.startWorker({ agents: [agent([export_('none')])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', reason: 'loop_detected' });
+  });
+
+  it('is not there for an agent without tools', async () => {
+    const model = llm(inTurn('done'));
+    await town.startWorker({ agents: [agent([])], llm: model });
+    await town.settled(await town.start({ agent: 'helper' }));
+    expect(model.requests[0]?.tools).toEqual([]);
+  });
+});
