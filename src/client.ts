@@ -71,6 +71,8 @@ export function createPawl(options: PawlOptions): Pawl {
       redrive: async (id) => (await runs()).redrive(id),
       agents: async () => (await runs()).agents(),
       tools: async () => (await runs()).tools(),
+      disableTool: async (tool, options) => (await runs()).disableTool(tool, options),
+      enableTool: async (tool, options) => (await runs()).enableTool(tool, options),
       ...refuseAll('runs', notBuilt),
     },
     schedules: refuseAll('schedules', schedulesNotBuilt),

@@ -10,6 +10,7 @@ import type { LlmAnswer } from './core/outcome.js';
 import type { OutputPage, PageAsked } from './core/read-output.js';
 import type { Price, RunState, Usage } from './core/run.js';
 import type { AttemptRecord, StepState } from './core/step.js';
+import type { ToolStop } from './core/tool-stop.js';
 import type {
   AgentListing,
   EventView,
@@ -56,7 +57,15 @@ export type Refusal =
 
 export type ClaimAnswer =
   /** `messages`: for an LLM step the task and the history from the run's `windowFrom` on, in order; else empty. */
-  | { claimed: true; run: RunState; step: StepState; messages: StoredMessage[]; now: Date }
+  | {
+      claimed: true;
+      run: RunState;
+      step: StepState;
+      messages: StoredMessage[];
+      /** Tools withdrawn at that moment, of any agent. */
+      stops: readonly ToolStop[];
+      now: Date;
+    }
   | { claimed: false; refusal: Refusal };
 
 /** The state a claim returned, and the database's time now, reckoned from the claim's. */
@@ -100,6 +109,13 @@ export interface Store {
   toolResults(runId: string, maxChars: number): Promise<StoredResult[]>;
   /** A page, by characters, of the whole output of a tool step; null: the run has no such output. */
   readOutput(runId: string, page: PageAsked): Promise<OutputPage | null>;
+  /** A tool's result kept under this key, while it has not expired. */
+  keptResult(key: string): Promise<string | null>;
+  /** Keeps a tool's result for the time given, in the place of any other of this key. */
+  keepResult(key: string, body: string, forMs: number): Promise<void>;
+  /** Withdraws a tool, or gives it back: false when it was already so. */
+  stopTool(stop: ToolStop): Promise<boolean>;
+  allowTool(stop: ToolStop): Promise<boolean>;
 }
 
 /** A tool step that has its outcome. `text`: the whole, where the model was told a part. */
@@ -175,6 +191,8 @@ export interface Watch {
   raiseQueueEpoch(from: number): Promise<boolean>;
   /** Removes workers long gone whose claims are settled. */
   sweepWorkers(): Promise<void>;
+  /** Removes kept results of tools that have expired, at most so many; answers how many. */
+  sweepResults(limit: number): Promise<number>;
 }
 
 export interface WorkerRegistration {

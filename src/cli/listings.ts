@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { AgentListing, ToolListing } from '../core/view.js';
 import type { Cli } from './cli.js';
 import { formatAge, formatMs } from './format.js';
-import { type Column, examples, type Format, outputOption, printList, table } from './output.js';
+import { type Column, examples, type Format, outputOption, printList, printOne, table } from './output.js';
 import { clip, oneLine } from './width.js';
 import { withRuns } from './world.js';
 
@@ -51,12 +51,13 @@ function limitsText({ limits }: AgentListing): string {
   return `${limits.maxSteps} steps, ${limits.maxTurns} turns${tokens}${cost}${deadline}, then ${limits.onLimit}`;
 }
 
-export function addTools(program: Command, cli: Cli): Command {
-  const tools = program.command('tools').description('the tools of those agents');
+export function addTools(program: Command, cli: Cli): void {
+  const tools = program.command('tools').description('the tools of those agents, and their withdrawal');
   const columns: Column[] = [
     { title: 'NAME' },
     { title: 'EFFECT' },
     { title: 'AGENTS' },
+    { title: 'STATE' },
     { title: 'DESCRIPTION', stretches: true },
   ];
   tools
@@ -73,10 +74,32 @@ export function addTools(program: Command, cli: Cli): Command {
           tool.effectDeclared ? tool.effect : `${tool.effect} (by default)`,
           clip(tool.agents.join(', '), 40),
         ],
-        clip(oneLine(tool.description), 100),
+        ...[stateOf(tool), clip(oneLine(tool.description), 100)],
       ];
       const draw = (items: readonly ToolListing[]) => table(terminal, columns, items.map(row));
       printList(terminal, output, { data, idOf: ({ name }) => name, table: draw, none: none('a tool') });
     });
-  return tools;
+  addSwitch(tools, cli, 'disable', 'withdraw a tool from every run at once; the model is told to do without it');
+  addSwitch(tools, cli, 'enable', 'give a tool back');
+}
+
+function addSwitch(tools: Command, cli: Cli, name: 'disable' | 'enable', description: string): void {
+  tools
+    .command(`${name} <name>`)
+    .description(description)
+    .option('--agent <name>', 'for this agent alone')
+    .addOption(outputOption())
+    .addHelpText('after', examples(`pawl tools ${name} charge`, `pawl tools ${name} charge --agent billing`))
+    .action(async (tool: string, { agent, output }: { agent?: string; output: Format }) => {
+      const { terminal } = cli.world;
+      const listing = await withRuns(cli.world, ({ runs }) =>
+        name === 'disable' ? runs.disableTool(tool, { agent }) : runs.enableTool(tool, { agent }),
+      );
+      printOne(terminal, output, listing, tool, () => `${tool}  ${stateOf(listing)}`);
+    });
+}
+
+function stateOf({ disabledFor }: ToolListing): string {
+  if (disabledFor === 'all') return 'disabled';
+  return disabledFor.length === 0 ? 'enabled' : `disabled for ${disabledFor.join(', ')}`;
 }

@@ -7,12 +7,10 @@ import { PawlError } from '../core/errors.js';
 
 const commands = ['schedules', 'keys'];
 const ofRuns = ['rerun', 'fork', 'diff', 'approve', 'deny', 'signal', 'export', 'delete', 'migrate'];
-const ofTools = ['disable', 'enable'];
 
-export function addNotBuilt(program: Command, groups: { runs: Command; tools: Command }): void {
+export function addNotBuilt(program: Command, groups: { runs: Command }): void {
   for (const name of commands) refuse(program, `pawl ${name}`, name);
   for (const name of ofRuns) refuse(groups.runs, `pawl runs ${name}`, name);
-  for (const name of ofTools) refuse(groups.tools, `pawl tools ${name}`, name);
 }
 
 function refuse(parent: Command, fullName: string, name: string): void {

@@ -59,9 +59,9 @@ function buildProgram(cli: Cli): Command {
   addRunsEvents(runs, cli);
   addRunsChange(runs, cli);
   addAgents(program, cli);
-  const tools = addTools(program, cli);
+  addTools(program, cli);
   addDoctor(program, cli);
-  addNotBuilt(program, { runs, tools });
+  addNotBuilt(program, { runs });
   return program;
 }
 

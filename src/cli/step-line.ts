@@ -14,6 +14,7 @@ export function stepLine(step: StepView, paint: Paint, more: { asked?: number; n
   const [mark, colour] = markOf(step);
   const notes: string[] = [];
   if (more.asked !== undefined) notes.push(`asks for ${more.asked === 1 ? 'a tool' : `${more.asked} tools`}`);
+  if (step.note === 'cache') notes.push('from the cache');
   if (step.attempt > 1) notes.push(`attempt ${step.attempt}`);
   if (step.crashes > 0) notes.push(`survived ${step.crashes === 1 ? 'a crash' : `${step.crashes} crashes`}`);
   if (step.error !== null) notes.push(`${step.error.code}: ${clip(oneLine(step.error.message), 100)}`);

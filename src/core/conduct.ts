@@ -53,6 +53,7 @@ const saysNothing: ReadonlySet<string> = new Set([
   'not_executed',
   'withheld',
   'permission_denied',
+  'tool_disabled',
   'objection',
   'aborted',
 ]);

@@ -25,7 +25,7 @@ export type Decision =
   | { next: 'fail_run'; reason: Reason; error: RunError }
   | { next: 'retry'; inMs: number; error: RunError; windowFrom: number | null }
   | { next: 'die'; death: DeadReason }
-  | { next: 'observe'; observation: StorableText; error: RunError | null }
+  | { next: 'observe'; observation: StorableText; error: RunError | null; note?: StepState['note'] }
   /** A `once` call that may have happened: the next claim settles its fate. */
   | { next: 'mark_unknown'; error: RunError; until: 'now' | 'deadline' }
   | { next: 'ask_operator' }
@@ -58,7 +58,7 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
     case 'llm_failure':
       return decideLlmFailure(run, step, outcome);
     case 'tool_value':
-      return { next: 'observe', observation: outcome.value, error: null };
+      return { next: 'observe', observation: outcome.value, error: null, note: outcome.note ?? null };
     case 'tool_failure': {
       // Nobody could be asked about a call that may have happened: that is no answer to the question.
       if (step.unknown) return { next: 'ask_operator' };

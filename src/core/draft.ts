@@ -151,6 +151,7 @@ export class Draft {
       input: step.input ?? null,
       output: null,
       error: null,
+      note: null,
       usage: null,
       shownAttempts: null,
       queuedAt: this.now,

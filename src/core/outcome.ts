@@ -4,7 +4,7 @@
  */
 import type { Repetition } from './loop.js';
 import type { Reason, Reserve, RunError, Usage } from './run.js';
-import type { Effect } from './step.js';
+import type { Effect, StepState } from './step.js';
 
 /** What a model answered, as the adapter read it, before Pawl looks at its calls. */
 export interface LlmReply {
@@ -40,7 +40,7 @@ export type LlmAnswer = { ok: true; reply: LlmReply } | { ok: false; failure: Ll
 export interface CallFault {
   text: string;
   tokens: number;
-  code?: 'withheld' | 'permission_denied';
+  code?: 'withheld' | 'permission_denied' | 'tool_disabled';
 }
 
 /** A tool call of a reply, checked and ready to be planned as a step. */
@@ -104,7 +104,8 @@ export type Outcome =
       reserve: Reserve;
       lastBecause: Reason | null;
     }
-  | { kind: 'tool_value'; value: StorableText }
+  /** `note`: `cache` where the result is that of an earlier call. */
+  | { kind: 'tool_value'; value: StorableText; note?: StepState['note'] }
   /** A tool that failed, or could not be asked, and whose repetition does no harm. */
   | {
       kind: 'tool_failure';

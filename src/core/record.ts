@@ -91,7 +91,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       draft.endRun('failed', decision.reason, decision.error);
       return { recorded: true, ended: 'completed' };
     case 'observe':
-      return observe(draft, step, decision.observation, decision.error);
+      return observe(draft, step, decision.observation, decision.error, decision.note);
     case 'retry': {
       const { inMs, error } = decision;
       if (decision.windowFrom !== null) draft.run.windowFrom = decision.windowFrom;
@@ -137,7 +137,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       draft.completeRun(decision.output, 'stopped_early');
       return { recorded: true, ended: 'cancelled' };
     case 'keep':
-      if (outcome.kind === 'tool_value') return observe(draft, step, outcome.value, null);
+      if (outcome.kind === 'tool_value') return observe(draft, step, outcome.value, null, outcome.note);
       draft.complete(step, outcome.kind === 'reply' ? outcome.content : null);
       draft.event('step.completed', step.seq);
       return { recorded: true, ended: 'completed' };
@@ -246,6 +246,7 @@ export function observe(
   step: StepState,
   answer: StorableText,
   error: { code: string; message: string } | null,
+  note: StepState['note'] = null,
 ): Recorded {
   const { name, callHash } = step;
   const wasClosed = isDenied(draft.run.conduct, name);
@@ -253,6 +254,7 @@ export function observe(
   if (!wasClosed && isDenied(draft.run.conduct, name)) draft.event('run.tool_closed', step.seq, { tool: name });
   draft.complete(step, answer.text);
   step.error = error;
+  step.note = note;
   if (answer.full !== null) draft.keepWhole(step.seq, answer.full);
   draft.message(
     step.turnSeq ?? step.seq,

@@ -92,6 +92,8 @@ export interface StepState {
   input: string | null;
   output: string | null;
   error: { code: string; message: string } | null;
+  /** What was unusual about the outcome: `cache`, a result that was kept from an earlier call. */
+  note: 'cache' | null;
   usage: Usage | null;
   /** Attempts the queue had counted when it last heard that this step is dead; null: it was never told. */
   shownAttempts: number | null;

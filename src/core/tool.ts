@@ -72,13 +72,17 @@ export interface ToolOptions<Input extends SchemaInput = SchemaInput> {
   /** Calls that one run may make. */
   maxCalls?: number;
   /**
+   * Only with `none`: for so long a result is given again, by any worker, to a call with the same arguments, for the same
+   * tenant and version of the agent. 0, the default: each call is executed.
+   */
+  cacheMs?: number;
+  /**
    * Looks at the arguments before the tool acts: text is an objection, which the model gets in place of a result. Asked at
    * each attempt; what it throws counts as a throw of the tool.
    */
   check?: (args: ValueOf<Input>, context: ToolContext) => string | undefined | Promise<string | undefined>;
   /** Not built in this version: */
   approval?: undefined | false;
-  cacheMs?: 0;
   extractFacts?: undefined;
 }
 
@@ -98,6 +102,8 @@ export interface Tool {
   readonly sequential: boolean;
   /** Null: any number. */
   readonly maxCalls: number | null;
+  /** 0: results are not kept. */
+  readonly cacheMs: number;
   /** JSON Schema of the arguments, as a model is shown it. */
   readonly parameters: JsonSchema;
   /** Reads arguments as a model wrote them. Never throws. */
@@ -115,6 +121,7 @@ const optionNames = [
 ];
 /** The longest time a Node timer holds. */
 export const maxTimerMs = 2_147_483_647;
+const yearMs = 366 * 24 * 3_600_000;
 /** Of the limits of providers the lowest is 1,024. */
 const maxDescriptionChars = 1_000;
 
@@ -129,7 +136,6 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
   const tool = new Options(`tool "${name}"`, check.given);
   tool.knowsOnly(optionNames);
   tool.notBuilt('approval', (value) => value === false);
-  tool.notBuilt('cacheMs', (value) => value === 0);
   tool.notBuilt('extractFacts');
   const effect = tool.oneOf('effect', effects, 'none');
   const schema = schemaOf(tool);
@@ -149,6 +155,7 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
     queue: queueOf(tool),
     sequential: tool.boolean('sequential', false),
     maxCalls: tool.optionalInteger('maxCalls', 1, 1_000_000),
+    cacheMs: cacheMsOf(tool, effect),
     check: checkOf(tool),
     parameters: schema.json,
     parse: (text: string, words: Words = wordsOf('en')) => parseArguments(name, schema, text, words),
@@ -172,6 +179,16 @@ function attemptsOf(tool: Options, effect: Effect): number {
     tool.fail(`attempts is ${attempts}, but a tool with effect 'once' is never repeated: leave attempts out`);
   }
   return attempts;
+}
+
+function cacheMsOf(tool: Options, effect: Effect): number {
+  const cacheMs = tool.integer('cacheMs', 0, 0, yearMs);
+  if (cacheMs > 0 && effect !== 'none') {
+    tool.fail(
+      `cacheMs is only for effect 'none', and the effect is '${effect}': a call with an effect is never left out`,
+    );
+  }
+  return cacheMs;
 }
 
 function onUnknownOf(tool: Options, effect: Effect): unknown {

@@ -4,7 +4,7 @@
 
 import type { Language } from './language.js';
 import type { Limits, Price, Reason, RunError, RunStatus, Usage } from './run.js';
-import type { Effect, StepKind, StepStatus, WaitKind } from './step.js';
+import type { Effect, StepKind, StepState, StepStatus, WaitKind } from './step.js';
 
 export interface WaitingFor {
   kind: Exclude<WaitKind, 'step'>;
@@ -50,6 +50,8 @@ export interface StepView {
   input: unknown;
   output: unknown;
   error: RunError | null;
+  /** `cache`: the result of an earlier call, kept by the tool's `cacheMs`. */
+  note: StepState['note'];
   usage: Usage | null;
   queuedAt: string;
   startedAt: string | null;
@@ -91,6 +93,8 @@ export interface ToolListing {
   /** Whether the effect was named by the definition, or is the default. */
   effectDeclared: boolean;
   agents: string[];
+  /** Withdrawn by an operator, for these agents; `all`: for every one. */
+  disabledFor: 'all' | string[];
 }
 
 /** An agent as registered in the database, so that clients need no copy of its code. */
@@ -106,7 +110,7 @@ export interface AgentListing {
   reserve: { inputTokens: number; outputTokens: number };
   /** Of the model; null: not known. */
   price: Price | null;
-  tools: Omit<ToolListing, 'agents'>[];
+  tools: Omit<ToolListing, 'agents' | 'disabledFor'>[];
   registeredAt: string | null;
 }
 

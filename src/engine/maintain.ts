@@ -30,6 +30,8 @@ const changedAtOnce = 4;
 const slowWriteMs = 2_000;
 const overdueGraceMs = 10_000;
 const sweepWorkersEveryMs = 600_000;
+const sweepResultsEveryMs = 60_000;
+const resultsAtOnce = 1_000;
 
 export class Maintenance {
   private readonly beats = new Map<string, { beat: number; sinceMs: number }>();
@@ -37,6 +39,7 @@ export class Maintenance {
   private gaplessSinceMs: number;
   private lastWriteMs: number;
   private sweptWorkersMs = Number.NEGATIVE_INFINITY;
+  private sweptResultsMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly parts: MaintenanceParts,
@@ -98,6 +101,7 @@ export class Maintenance {
     await this.meetDeadlines();
     await this.wakeRuns();
     await this.sweepWorkers();
+    await this.sweepResults();
   }
 
   private async breathe(): Promise<void> {
@@ -158,6 +162,13 @@ export class Maintenance {
     if (now - this.sweptWorkersMs < sweepWorkersEveryMs) return;
     await this.parts.watch.sweepWorkers();
     this.sweptWorkersMs = now;
+  }
+
+  /** Where more have expired than go at once, the next round goes on. */
+  private async sweepResults(): Promise<void> {
+    const now = this.parts.clock.monotonicMs();
+    if (now - this.sweptResultsMs < sweepResultsEveryMs) return;
+    if ((await this.parts.watch.sweepResults(resultsAtOnce)) < resultsAtOnce) this.sweptResultsMs = now;
   }
 
   /** Changes one run and dispatches what became pending. A run that cannot be changed stops only itself. */

@@ -8,10 +8,11 @@ import { type Conduct, isDenied } from '../core/conduct.js';
 import { assemblePrompt, chooseWindow, shrinkWindow, type Window, type WindowRule } from '../core/context.js';
 import { guardLlmStep } from '../core/limits.js';
 import type { StoredMessage } from '../core/message.js';
-import type { LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
+import type { CallFault, LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
 import { retryDelayMs } from '../core/retry.js';
 import { costOf, noUsage, type Reason, type Reserve, type Usage } from '../core/run.js';
 import { callHash, canonicalJson, cleanText } from '../core/storable.js';
+import { isWithdrawn, type ToolStop } from '../core/tool-stop.js';
 import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
 import { countOnce } from './count-once.js';
@@ -222,7 +223,7 @@ async function planCalls(
   { model, repetition }: Asked,
 ): Promise<PlannedCall[]> {
   const { agent, claim, llm } = performance;
-  const planned = given.map((call) => planCall(agent, claim.run.conduct, call));
+  const planned = given.map((call) => planCall(agent, claim, call));
   const calls = withhold(planned, claim.run.conduct, repetition, agent.words);
   const faults = await llm.countTokens(
     model,
@@ -239,7 +240,7 @@ async function planCalls(
 
 type CheckedCall = Omit<PlannedCall, 'identicalTo'>;
 
-function planCall(agent: Agent, conduct: Conduct | null, call: LlmReply['calls'][number]): CheckedCall {
+function planCall(agent: Agent, { run, stops }: Claimed, call: LlmReply['calls'][number]): CheckedCall {
   const tool = agent.tool(call.name);
   if (tool === undefined) {
     const text = faultyArguments(call.arguments);
@@ -281,10 +282,18 @@ function planCall(agent: Agent, conduct: Conduct | null, call: LlmReply['calls']
     timeoutMs: tool.timeoutMs,
     sequential: tool.sequential,
     maxCalls: tool.maxCalls,
-    fault: isDenied(conduct, tool.name)
-      ? { text: agent.words.closed(tool.name), tokens: 0, code: 'permission_denied' }
-      : parsed.ok
-        ? null
-        : { text: parsed.fault, tokens: 0 },
+    fault: refusalOf(agent, run.conduct, stops, tool.name) ?? (parsed.ok ? null : { text: parsed.fault, tokens: 0 }),
   };
+}
+
+/** Why a tool that exists is not called, whatever its arguments. */
+function refusalOf(
+  { name: agent, words }: Agent,
+  conduct: Conduct | null,
+  stops: readonly ToolStop[],
+  tool: string,
+): CallFault | null {
+  if (isWithdrawn(stops, agent, tool)) return { text: words.disabled(tool), tokens: 0, code: 'tool_disabled' };
+  if (isDenied(conduct, tool)) return { text: words.closed(tool), tokens: 0, code: 'permission_denied' };
+  return null;
 }

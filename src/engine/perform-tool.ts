@@ -5,12 +5,14 @@
 import type { Agent } from '../core/agent.js';
 import { isDenied } from '../core/conduct.js';
 import { describeThrown } from '../core/errors.js';
+import { hash } from '../core/hash.js';
 import type { Outcome, StorableText } from '../core/outcome.js';
 import { countCharacters, type OutputPage, type PageAsked, readPageAsked, tellPage } from '../core/read-output.js';
 import { retryDelayMs } from '../core/retry.js';
-import { cleanText, cutMiddle, toStorableText } from '../core/storable.js';
+import { canonicalJson, cleanText, cutMiddle, toStorableText } from '../core/storable.js';
 import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
-import type { Ids, Llm, Log } from '../ports.js';
+import { isWithdrawn } from '../core/tool-stop.js';
+import type { Ids, Llm, Log, Store } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
 import type { Claimed } from './gaps.js';
 
@@ -21,6 +23,8 @@ export interface ToolPerformance {
   llm: Llm;
   /** A page of an output of the run; `stopping`: the worker stops before the database answers. */
   readOutput(page: PageAsked): Promise<OutputPage | null | 'stopping'>;
+  /** Of tools with `cacheMs`. */
+  results: Pick<Store, 'keptResult' | 'keepResult'>;
   ids: Ids;
   log(): Log;
 }
@@ -33,10 +37,13 @@ export async function performTool(performance: ToolPerformance): Promise<Outcome
   if (!claim.step.unknown && isDenied(claim.run.conduct, tool.name)) {
     return failed(performance, 'permission_denied', agent.words.closed(tool.name), { retry: false });
   }
+  if (!claim.step.unknown && isWithdrawn(claim.stops, agent.name, tool.name)) {
+    return failed(performance, 'tool_disabled', agent.words.disabled(tool.name), { retry: false });
+  }
   const parsed = tool.parse(claim.step.input ?? '{}', agent.words);
   if (!parsed.ok) return failed(performance, 'invalid_arguments', parsed.fault, { retry: false });
   if (tool.builtIn) return readOutput(performance, tool, parsed.args);
-  return claim.step.unknown ? settleUnknown(performance, tool, parsed.args) : execute(performance, tool, parsed.args);
+  return claim.step.unknown ? settleUnknown(performance, tool, parsed.args) : execute(performance, tool, parsed);
 }
 
 async function readOutput(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
@@ -48,10 +55,17 @@ async function readOutput(performance: ToolPerformance, tool: Tool, args: unknow
   return { kind: 'tool_value', value: await storable(performance, tool, read.text) };
 }
 
-async function execute(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
+async function execute(
+  performance: ToolPerformance,
+  tool: Tool,
+  { args, canonical }: { args: unknown; canonical: string },
+): Promise<Outcome> {
   const { agent, call } = performance;
   const objection = await objectionOf(performance, tool, args);
   if (objection !== null) return objection;
+  const key = tool.cacheMs === 0 ? null : keptUnder(performance, tool, canonical);
+  const kept = key === null ? null : await keptResult(performance, key);
+  if (kept !== null) return { kind: 'tool_value', value: await storable(performance, tool, kept), note: 'cache' };
   const raced = await raceCall(call, call.remainingMs(), (signal) =>
     tool.execute(args, contextOf(performance, signal)),
   );
@@ -61,7 +75,9 @@ async function execute(performance: ToolPerformance, tool: Tool, args: unknown):
     case 'returned': {
       const mark = readToolMark(raced.value);
       if (mark !== null) return marked(performance, tool, mark);
-      return { kind: 'tool_value', value: await storable(performance, tool, raced.value) };
+      const value = await storable(performance, tool, raced.value);
+      if (key !== null) await keepResult(performance, tool, key, value.full ?? value.text);
+      return { kind: 'tool_value', value };
     }
     case 'threw': {
       const mark = readToolMark(raced.thrown);
@@ -79,6 +95,31 @@ async function execute(performance: ToolPerformance, tool: Tool, args: unknown):
     case 'not_started':
     case 'aborted':
       return aborted(performance, raced.ended === 'aborted');
+  }
+}
+
+/** By what a result is found again: whatever the call could depend on. */
+function keptUnder({ agent, claim }: ToolPerformance, tool: Tool, canonicalArguments: string): string {
+  const { name, description, parameters } = tool;
+  const what = [agent.name, agent.version, name, description, canonicalJson(parameters), canonicalArguments];
+  return hash([claim.run.tenant, ...what]);
+}
+
+/** Neither a result that cannot be looked up nor one that cannot be kept is a fault of the call. */
+async function keptResult({ results, log }: ToolPerformance, key: string): Promise<string | null> {
+  try {
+    return await results.keptResult(key);
+  } catch (error) {
+    log().warn({ cause: describeThrown(error) }, 'the kept results do not answer; the tool is called');
+    return null;
+  }
+}
+
+async function keepResult({ results, log }: ToolPerformance, tool: Tool, key: string, body: string): Promise<void> {
+  try {
+    await results.keepResult(key, body, tool.cacheMs);
+  } catch (error) {
+    log().warn({ tool: tool.name, cause: describeThrown(error) }, 'the result could not be kept for other calls');
   }
 }
 

@@ -96,6 +96,7 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
         call,
         llm: post.llm,
         readOutput: (page) => post.whileReachable(() => post.store.readOutput(run.id, page), 'stopping' as const),
+        results: post.store,
         ids: post.ids,
         log,
       });

@@ -13,6 +13,7 @@ import type { AgentListing, EventView, RunFilter, RunPage, RunView, StepView, To
 import type { Clock, Dispatch, Ids, Log, Queue, Reads, StepScope, Store } from '../ports.js';
 import { type StartedOfMany, type StartedRun, startMany } from './start-many.js';
 import { readStart, type StartRun } from './start-run.js';
+import { disableTool, enableTool, type ToolSwitch } from './switch-tool.js';
 
 export type Resolve = { step: number; as: 'done' | 'failed'; result?: unknown } | { step: number; as: 'rerun' };
 
@@ -44,6 +45,10 @@ export interface Runs {
   redrive(id: string): Promise<RunView>;
   agents(): Promise<AgentListing[]>;
   tools(): Promise<ToolListing[]>;
+  /** Withdraws a tool from every run at once, from the next step on. Throws `not_found`, `unknown_agent`. */
+  disableTool(tool: string, options?: ToolSwitch): Promise<ToolListing>;
+  /** Gives it back. Throws `conflict` for an agent alone where the tool was withdrawn from all. */
+  enableTool(tool: string, options?: ToolSwitch): Promise<ToolListing>;
 }
 
 export interface RunsParts {
@@ -157,6 +162,8 @@ export function createRuns(parts: RunsParts): Runs {
     },
     agents: () => reads.agents(),
     tools: () => reads.tools(),
+    disableTool: (tool, options) => disableTool(parts, tool, options),
+    enableTool: (tool, options) => enableTool(parts, tool, options),
   };
 }
 

@@ -8,6 +8,7 @@ import type pg from 'pg';
 import type { StoredMessage } from '../core/message.js';
 import type { RunState } from '../core/run.js';
 import type { StepState } from '../core/step.js';
+import { noStops, type ToolStop } from '../core/tool-stop.js';
 import type { ClaimAnswer, ClaimRequest, Refusal } from '../ports.js';
 import { gather } from './gather.js';
 import { type MessageRow, type RunRow, readMessage, readRun, readStep, type StepRow } from './rows.js';
@@ -72,6 +73,7 @@ select
       select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
       from pawl.messages m
       where s.kind = 'llm' and m.run_id = r.id and (m.seq = 0 or m.seq >= r.window_from))) end as loaded,
+  (select json_agg(json_build_object('tool', t.tool, 'agent', nullif(t.agent, ''))) from pawl.tool_stops t) as stops,
   (select case when not exists (select 1 from started) and not exists (select 1 from s where s.effect = 'once')
     then set_config('synchronous_commit', 'off', true) end) as lasting
 from s join asked a on a.token = s.claim_token join r on r.id = s.run_id left join started on started.id = s.run_id`;
@@ -82,6 +84,8 @@ interface ClaimRow {
   claimedAt: number;
   deadlineAt: number;
   now: number;
+  /** Null: there are none. */
+  stops: ToolStop[] | null;
   /** Null: the process knows the run as it still is. */
   loaded: {
     run: RunRow;
@@ -198,6 +202,7 @@ function read(row: ClaimRow, loaded: NonNullable<ClaimRow['loaded']>): Claimed {
     run: readRun({ ...loaded.run, status: 'running', ...loaded.started }),
     step: readStep(loaded.step),
     messages: (loaded.messages ?? []).map(readMessage),
+    stops: row.stops ?? noStops,
     now: new Date(row.now),
   };
 }
@@ -214,7 +219,14 @@ function recall({ dispatch, token, workerId }: ClaimRequest, row: ClaimRow, know
     attempt: row.attempt,
     startedAt: known.step.startedAt ?? startedAt,
   };
-  return { claimed: true, run: known.run, step, messages: known.messages, now: new Date(row.now) };
+  return {
+    claimed: true,
+    run: known.run,
+    step,
+    messages: known.messages,
+    stops: row.stops ?? noStops,
+    now: new Date(row.now),
+  };
 }
 
 interface RefusalRow {

@@ -112,8 +112,17 @@ export function createReads(pool: pg.Pool): Reads {
       const tools = new Map<string, ToolListing>();
       for (const { name, agent, tool } of found) {
         const known = tools.get(name);
-        if (known === undefined) tools.set(name, { ...tool, agents: [agent] });
+        if (known === undefined) tools.set(name, { ...tool, agents: [agent], disabledFor: [] });
         else known.agents.push(agent);
+      }
+      const stops = await rows<{ tool: string; agent: string }>(
+        'select tool, agent from pawl.tool_stops order by 1, 2',
+      );
+      for (const { tool, agent } of stops) {
+        const listing = tools.get(tool);
+        if (listing === undefined || listing.disabledFor === 'all') continue;
+        if (agent === '') listing.disabledFor = 'all';
+        else listing.disabledFor.push(agent);
       }
       return [...tools.values()];
     },
@@ -211,6 +220,7 @@ function viewStep(row: StepRow): StepView {
     input: step.input === null ? null : JSON.parse(step.input),
     output: step.output,
     error: step.error,
+    note: step.note,
     usage: step.usage,
     queuedAt: step.queuedAt.toISOString(),
     startedAt: step.startedAt?.toISOString() ?? null,

@@ -101,6 +101,7 @@ export interface StepRow {
   output: string | null;
   error_code: string | null;
   error_message: string | null;
+  note: string | null;
   input_tokens: number | null;
   cached_input_tokens: number | null;
   output_tokens: number | null;
@@ -305,6 +306,7 @@ export function readStep(row: StepRow): StepState {
     input: row.input,
     output: row.output,
     error: errorOf(row.error_code, row.error_message),
+    note: row.note as StepState['note'],
     usage: usageOf(row),
     shownAttempts: row.shown_attempts,
     queuedAt: time(row.queued_at),
@@ -359,6 +361,7 @@ export function writeStep(runId: string, step: StepState): StepRow {
     output: step.output,
     error_code: step.error?.code ?? null,
     error_message: step.error?.message ?? null,
+    note: step.note,
     ...writeUsage(step.usage),
     shown_attempts: step.shownAttempts,
     queued_at: step.queuedAt,

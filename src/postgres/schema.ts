@@ -216,6 +216,8 @@ export const steps = pawl.table(
     output: text('output'),
     errorCode: text('error_code'),
     errorMessage: text('error_message'),
+    /** What was unusual about its outcome, in a word. */
+    note: text('note'),
     inputTokens: integer('input_tokens'),
     cachedInputTokens: integer('cached_input_tokens'),
     outputTokens: integer('output_tokens'),
@@ -328,6 +330,30 @@ export const events = pawl.table(
     primaryKey({ columns: [t.runId, t.id] }),
     foreignKey({ columns: [t.runId], foreignColumns: [runs.id] }).onDelete('cascade'),
   ],
+);
+
+/** Results of tools that may be given again, for a while; expired ones are removed by maintenance. */
+export const toolResults = pawl.table(
+  'tool_results',
+  {
+    /** Hash of tenant, agent and version, tool and canonical arguments. */
+    key: text('key').primaryKey(),
+    body: text('body').notNull(),
+    expiresAt: at('expires_at').notNull(),
+  },
+  (t) => [index('tool_results_expiry').on(t.expiresAt)],
+);
+
+/** Tools that an operator has withdrawn. Read by every claim: the table holds a few rows at most. */
+export const toolStops = pawl.table(
+  'tool_stops',
+  {
+    tool: text('tool').notNull(),
+    /** Empty: whichever agent has the tool. */
+    agent: text('agent').notNull(),
+    stoppedAt: at('stopped_at').notNull().defaultNow(),
+  },
+  (t) => [primaryKey({ columns: [t.tool, t.agent] })],
 );
 
 /** Whole texts whose cut form stands on the step and in the message. */

@@ -63,6 +63,35 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
         );
         return rows[0] ?? null;
       }),
+    keptResult: (key) =>
+      answering(async () => {
+        const { rows } = await pool.query<{ body: string }>({
+          name: 'pawl-kept-result',
+          text: 'select body from pawl.tool_results where key = $1 and expires_at > clock_timestamp()',
+          values: [key],
+        });
+        return rows[0]?.body ?? null;
+      }),
+    keepResult: (key, body, forMs) =>
+      answering(async () => {
+        await pool.query({
+          name: 'pawl-keep-result',
+          text: `insert into pawl.tool_results (key, body, expires_at)
+            values ($1, $2, clock_timestamp() + $3 * interval '1 millisecond')
+            on conflict (key) do update set body = excluded.body, expires_at = excluded.expires_at`,
+          values: [key, body, forMs],
+        });
+      }),
+    stopTool: ({ tool, agent }) =>
+      answering(async () => {
+        const sql = 'insert into pawl.tool_stops (tool, agent) values ($1, $2) on conflict do nothing';
+        return ((await pool.query(sql, [tool, agent ?? ''])).rowCount ?? 0) > 0;
+      }),
+    allowTool: ({ tool, agent }) =>
+      answering(async () => {
+        const sql = 'delete from pawl.tool_stops where tool = $1 and ($2::text is null or agent = $2)';
+        return ((await pool.query(sql, [tool, agent])).rowCount ?? 0) > 0;
+      }),
     toolResults: (runId, maxChars) =>
       answering(async () => {
         const { rows } = await pool.query<StoredResult>(

@@ -135,5 +135,14 @@ export function createWatch(pool: pg.Pool): Watch {
            and not exists (select 1 from pawl.steps s where s.worker_id = w.id and s.status = 'running')`,
       );
     },
+    async sweepResults(limit) {
+      const swept = await rows(
+        `delete from pawl.tool_results where key in (
+           select key from pawl.tool_results where expires_at < now() order by expires_at limit $1 for update skip locked)
+         returning 1`,
+        [limit],
+      );
+      return swept.length;
+    },
   };
 }

@@ -8,6 +8,7 @@ import { PawlError } from '../core/errors.js';
 import type { StoredMessage } from '../core/message.js';
 import { costOf, noUsage, type RunState } from '../core/run.js';
 import { type AttemptRecord, isOpen, type StepState } from '../core/step.js';
+import { noStops, type ToolStop } from '../core/tool-stop.js';
 import type { AgentListing, NewRun } from '../core/view.js';
 import type { ClaimAnswer, ClaimRequest, Dispatch, Refusal, StepScope } from '../ports.js';
 
@@ -133,7 +134,7 @@ function inScope(step: StepState, scope: StepScope): boolean {
 export function claimStep(
   rows: RunRows | undefined,
   request: ClaimRequest,
-  { now, workerLives }: { now: Date; workerLives: boolean },
+  { now, workerLives, stops = noStops }: { now: Date; workerLives: boolean; stops?: readonly ToolStop[] },
 ): ClaimAnswer {
   const found = rows?.steps.get(request.seq);
   if (rows === undefined || found === undefined) return { claimed: false, refusal: 'stale' };
@@ -161,7 +162,7 @@ export function claimStep(
   }
   rows.run = run;
   const messages = step.kind === 'llm' ? inOrder(rows.messages, run.windowFrom) : [];
-  return { claimed: true, run: structuredClone(run), step: structuredClone(step), messages, now };
+  return { claimed: true, run: structuredClone(run), step: structuredClone(step), messages, stops, now };
 }
 
 function refuse(

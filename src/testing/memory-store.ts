@@ -5,6 +5,7 @@
 import { PawlError } from '../core/errors.js';
 import type { StepState } from '../core/step.js';
 import { canonicalJson } from '../core/storable.js';
+import type { ToolStop } from '../core/tool-stop.js';
 import type { AgentListing, NewRun } from '../core/view.js';
 import type { Acceptance, Store, StoredResult } from '../ports.js';
 import type { FakeClock } from './fake-clock.js';
@@ -32,6 +33,8 @@ export interface Tables {
   agents: AgentListing[];
   workers: Map<string, WorkerRows>;
   queueEpoch: number;
+  results: Map<string, { body: string; expiresAt: Date }>;
+  stops: ToolStop[];
 }
 
 export function requireReachable(tables: Tables): void {
@@ -43,7 +46,11 @@ export function createMemoryStore(tables: Tables): Store {
     async claim(request) {
       requireReachable(tables);
       const workerLives = tables.workers.get(request.workerId)?.state === 'live';
-      return claimStep(tables.runs.get(request.runId), request, { now: tables.clock.now(), workerLives });
+      return claimStep(tables.runs.get(request.runId), request, {
+        now: tables.clock.now(),
+        workerLives,
+        stops: [...tables.stops],
+      });
     },
     async change(runId, scope, rule, options) {
       requireReachable(tables);
@@ -83,6 +90,27 @@ export function createMemoryStore(tables: Tables): Store {
       const characters = [...(rows?.outputs.get(seq) ?? step.output ?? '')];
       const text = characters.slice(offset, offset + limit).join('');
       return { name: step.name, text, total: characters.length };
+    },
+    async keptResult(key) {
+      requireReachable(tables);
+      const kept = tables.results.get(key);
+      return kept !== undefined && kept.expiresAt > tables.clock.now() ? kept.body : null;
+    },
+    async keepResult(key, body, forMs) {
+      requireReachable(tables);
+      tables.results.set(key, { body, expiresAt: new Date(tables.clock.now().getTime() + forMs) });
+    },
+    async stopTool(stop) {
+      requireReachable(tables);
+      if (tables.stops.some((other) => other.tool === stop.tool && other.agent === stop.agent)) return false;
+      tables.stops.push(stop);
+      return true;
+    },
+    async allowTool({ tool, agent }) {
+      requireReachable(tables);
+      const before = tables.stops.length;
+      tables.stops = tables.stops.filter((stop) => stop.tool !== tool || (agent !== null && stop.agent !== agent));
+      return tables.stops.length < before;
     },
     async toolResults(runId, maxChars) {
       requireReachable(tables);

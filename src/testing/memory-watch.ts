@@ -126,6 +126,12 @@ export function createMemoryWatch(tables: Tables): Watch {
         if (endedAt !== null && endedAt.getTime() < now() - dayMs && !busy.has(id)) tables.workers.delete(id);
       }
     },
+    async sweepResults(limit) {
+      requireReachable(tables);
+      const expired = [...tables.results].filter(([, { expiresAt }]) => expiresAt.getTime() < now()).slice(0, limit);
+      for (const [key] of expired) tables.results.delete(key);
+      return expired.length;
+    },
   };
 }
 

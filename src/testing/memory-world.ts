@@ -28,6 +28,8 @@ export function memoryWorld({ clock = new FakeClock(), beatEveryMs = 2_000 } = {
     agents: [],
     workers: new Map(),
     queueEpoch: 0,
+    results: new Map(),
+    stops: [],
   };
   return {
     clock,

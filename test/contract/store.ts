@@ -672,5 +672,37 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       await bench.perform(runId, 3, { kind: 'tool_value', value: { text: 'short', tokens: 1, full: null } });
       expect(await read(3, 1, 3)).toEqual({ name: 'b', text: 'hor', total: 5 });
     });
+
+    it('keeps results of tools for a time, the last one of each key', async () => {
+      const key = `key-${randomUUID()}`;
+      expect(await bench.store.keptResult(key)).toBeNull();
+      await bench.store.keepResult(key, 'a 😀', 60_000);
+      expect(await bench.store.keptResult(key)).toBe('a 😀');
+      await bench.store.keepResult(key, 'b', 60_000);
+      expect(await bench.store.keptResult(key)).toBe('b');
+      await bench.store.keepResult(key, 'b', -1);
+      expect(await bench.store.keptResult(key)).toBeNull();
+      expect(await bench.watch.sweepResults(10)).toBe(1);
+      expect(await bench.watch.sweepResults(10)).toBe(0);
+    });
+
+    it('brings the withdrawn tools along with every claim, also where it knows the run already', async () => {
+      const runId = await asking(call('a'), call('b'));
+      expect((await bench.claim(runId, 2)).stops).toEqual([]);
+      const [everywhere, there] = [
+        { tool: 'b', agent: null },
+        { tool: 'a', agent: 'helper' },
+      ];
+      expect(await bench.store.stopTool(everywhere)).toBe(true);
+      expect(await bench.store.stopTool(everywhere)).toBe(false);
+      expect(await bench.store.stopTool(there)).toBe(true);
+      const { stops } = await bench.claim(runId, 3);
+      expect([...stops].sort((one, two) => two.tool.localeCompare(one.tool))).toEqual([everywhere, there]);
+      expect(await bench.store.allowTool({ tool: 'a', agent: 'other' })).toBe(false);
+      expect(await bench.store.allowTool(there)).toBe(true);
+      expect(await bench.store.stopTool({ tool: 'b', agent: 'helper' })).toBe(true);
+      expect(await bench.store.allowTool({ tool: 'b', agent: null })).toBe(true);
+      expect((await bench.claim(await bench.start(), 1)).stops).toEqual([]);
+    });
   });
 }

@@ -75,7 +75,17 @@ describe('defineTool', () => {
     expect(error.message).toMatch(message);
   });
 
-  it.each([{ approval: true }, { approval: () => true }, { cacheMs: 5 }, { extractFacts: execute }])(
+  it('keeps results only of a tool without an effect', () => {
+    expect(defineTool({ ...base, effect: 'none', cacheMs: 5 }).cacheMs).toBe(5);
+    for (const effect of ['idempotent', 'once'] as const) {
+      expect(() => defineTool({ ...base, effect, cacheMs: 5 })).toThrow(
+        /cacheMs is only for effect 'none', and the effect is '.*': a call with an effect is never left out/,
+      );
+      expect(defineTool({ ...base, effect, cacheMs: 0 }).cacheMs).toBe(0);
+    }
+  });
+
+  it.each([{ approval: true }, { approval: () => true }, { extractFacts: execute }])(
     'refuses %o as not built',
     (change) => {
       const error = refusal(() => defineTool({ ...base, ...change } as ToolOptions));
@@ -85,7 +95,7 @@ describe('defineTool', () => {
   );
 
   it('takes the neutral values of options that are not built', () => {
-    const neutral = { approval: undefined, cacheMs: 0, extractFacts: undefined } as const;
+    const neutral = { approval: undefined, extractFacts: undefined } as const;
     expect(isTool(defineTool({ ...base, ...neutral }))).toBe(true);
   });
 

@@ -15,6 +15,7 @@ function everything(words: Words): Record<keyof Words, string> {
     toolThrew: words.toolThrew('search', 'boom', 17),
     toolTimedOut: words.toolTimedOut('search', 30_000, 17),
     permissionDenied: words.permissionDenied('search', 'not yours'),
+    disabled: words.disabled('search'),
     closed: words.closed('search'),
     objectedTo: words.objectedTo('search', 'boom'),
     maxCalls: words.maxCalls('search', 17),

@@ -87,7 +87,7 @@ async function perform(agent: Agent, name: string, text: string): Promise<string
 
 const step = (seq: number, kind: 'llm' | 'tool', name: string, output: string): StepView => ({
   ...{ seq, kind, name, output, status: 'completed', attempt: 1, crashes: 0, effect: null, waitingFor: null },
-  ...{ input: null, error: null, usage: null, queuedAt: '', startedAt: '', finishedAt: '', worker: 'w' },
+  ...{ input: null, error: null, note: null, usage: null, queuedAt: '', startedAt: '', finishedAt: '', worker: 'w' },
 });
 
 const work = () => join(base, 'work');

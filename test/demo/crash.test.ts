@@ -5,7 +5,7 @@ import { judgeCrash, mayKill } from '../../src/demo/crash.js';
 
 const step = (seq: number, more: Partial<StepView> = {}): StepView => ({
   ...{ seq, kind: 'tool', name: 'sql_query', status: 'completed', attempt: 1, crashes: 0, effect: 'none' },
-  ...{ waitingFor: null, input: null, output: '1', error: null, usage: null, queuedAt: '', worker: 'w1' },
+  ...{ waitingFor: null, input: null, output: '1', error: null, note: null, usage: null, queuedAt: '', worker: 'w1' },
   ...{ startedAt: 't1', finishedAt: 't2' },
   ...more,
 });

@@ -9,7 +9,7 @@ const plain: Paint = (_, text) => text;
 const usage = { inputTokens: 1_200, cachedInputTokens: 0, outputTokens: 34, costUsd: 0.000_2, estimated: false };
 const step = (more: Partial<StepView> = {}): StepView => ({
   ...{ seq: 1, kind: 'llm', name: 'gpt-4o-mini', status: 'completed', attempt: 1, crashes: 0, effect: null },
-  ...{ waitingFor: null, input: null, output: null, error: null, usage, queuedAt: '', worker: 'w' },
+  ...{ waitingFor: null, input: null, output: null, error: null, note: null, usage, queuedAt: '', worker: 'w' },
   ...{ startedAt: '2026-06-28T10:00:00.000Z', finishedAt: '2026-06-28T10:00:01.250Z' },
   ...more,
 });

@@ -74,7 +74,16 @@ class Play {
     this.random = randomOf(seed, 'interleaving');
     this.scheduler = new Scheduler(this.clock, this.random, { faults: this.random.int(1, mostFaults) });
     const { clock } = this;
-    this.tables = { clock, reachable: true, runs: new Map(), agents: [], workers: new Map(), queueEpoch: 0 };
+    this.tables = {
+      clock,
+      reachable: true,
+      runs: new Map(),
+      agents: [],
+      workers: new Map(),
+      queueEpoch: 0,
+      results: new Map(),
+      stops: [],
+    };
     const store = createMemoryStore(this.tables);
     this.judge = new Judge(this.tables, this.effects);
     this.store = this.judge.watching(store);

@@ -733,6 +733,160 @@ describe('verify', () => {
   });
 });
 
+describe('a tool that keeps its results', () => {
+  const kept = (options: { cacheMs?: number; check?: () => string | undefined } = {}) =>
+    defineTool({
+      name: 'rate',
+      description: 'the rate',
+      effect: 'none',
+      cacheMs: 60_000,
+      maxOutputChars: 100,
+      input: z.object({ of: z.string(), at: z.string().optional() }),
+      ...options,
+      execute: ({ of }) => {
+        executed.push(of);
+        return `${of} ${'x'.repeat(500)}`;
+      },
+    });
+  const rate = (of: string) => ({ calls: [{ name: 'rate', arguments: { of } }] });
+  const twice = () => llm(inTurn(rate('usd'), rate('usd'), 'the end', rate('usd'), 'the end'));
+
+  async function play(tools: ReturnType<typeof kept>[], model: ReturnType<typeof llm>, more = {}) {
+    await town.startWorker({ agents: [agent(tools, more)], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed' });
+    return id;
+  }
+
+  it('executes a call once for all runs and workers, and says so of each step', async () => {
+    const model = twice();
+    const first = await play([kept()], model);
+    await town.startWorker({ agents: [agent([kept()])], llm: model });
+    const second = await town.start({ agent: 'helper' });
+    await town.settled(second);
+    expect(executed).toEqual(['usd']);
+    const notes = (id: string) => [...town.rows(id).steps.values()].map(({ note }) => note);
+    expect(notes(first)).toEqual([null, null, null, 'cache', null]);
+    expect(notes(second)).toEqual([null, 'cache', null]);
+    // Each names its own step to read on from, and the whole is there under each.
+    expect(town.rows(first).steps.get(4)?.output).toContain('{"step":4,');
+    expect(town.rows(second).outputs.get(2)).toBe(`usd ${'x'.repeat(500)}`);
+    town.check(first);
+  });
+
+  it('executes a call with other arguments, of another tenant, of another agent, or after its time, anew', async () => {
+    const model = llm(({ messages }) => (messages.at(-1)?.role === 'tool' ? 'the end' : rate('usd')));
+    const agents = [agent([kept()]), agent([kept()], { name: 'other' })];
+    await town.startWorker({ agents, llm: model });
+    for (const asked of [{ tenant: 'a' }, { tenant: 'b' }, { agent: 'other' }, { tenant: 'a' }]) {
+      await town.settled(await town.start({ agent: 'helper', ...asked }));
+    }
+    expect(executed).toHaveLength(3);
+    await town.clock.advance(61_000);
+    await town.settled(await town.start({ agent: 'helper', tenant: 'a' }));
+    expect(executed).toHaveLength(4);
+  });
+
+  it('is objected to by its check all the same', async () => {
+    const check = () => (executed.length > 0 ? 'not again' : undefined);
+    const id = await play([kept({ check })], llm(inTurn(rate('usd'), rate('usd'), 'the end')));
+    expect(town.rows(id).steps.get(4)).toMatchObject({ error: { code: 'objection' }, note: null });
+  });
+
+  it('goes without where its results cannot be looked up', async () => {
+    town.world.store.keptResult = async () => {
+      throw new Error('away');
+    };
+    town.world.store.keepResult = town.world.store.keptResult as never;
+    await play([kept()], llm(inTurn(rate('usd'), rate('usd'), 'the end')));
+    expect(executed).toEqual(['usd', 'usd']);
+  });
+});
+
+describe('a tool that an operator has withdrawn', () => {
+  const withdraw = (agentName: string | null = null) => town.world.store.stopTool({ tool: 'look', agent: agentName });
+
+  it('is not called any more in a run that goes on, and the model is told', async () => {
+    const model = llm(inTurn(asks('look'), asks('look'), asks('look'), 'without'));
+    const noting = defineTool({
+      name: 'look',
+      description: 'look',
+      effect: 'none',
+      execute: async () => {
+        executed.push('look');
+        await withdraw();
+        return 'seen';
+      },
+    });
+    await town.startWorker({ agents: [agent([noting])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'without' });
+    expect(executed).toEqual(['look']);
+    expect(model.requests[2]?.messages.at(-1)?.content).toBe(wordsOf('en').disabled('look'));
+    expect(town.rows(id).steps.get(4)).toMatchObject({ error: { code: 'tool_disabled' }, attempt: 0 });
+    expect(model.requests.at(-1)?.tools.map(({ name }) => name)).toEqual(['look', 'read_output']);
+    town.check(id);
+  });
+
+  it('is not called where the call was planned already, and not its next attempt either', async () => {
+    const model = llm(inTurn(asks('look', 'look'), 'without'));
+    const failing = defineTool({
+      name: 'look',
+      description: 'look',
+      effect: 'none',
+      sequential: true,
+      execute: async () => {
+        executed.push('look');
+        await withdraw('helper');
+        throw new Error('down');
+      },
+    });
+    await town.startWorker({ agents: [agent([failing])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'without' });
+    expect(executed).toEqual(['look']);
+    for (const seq of [2, 3]) expect(town.rows(id).steps.get(seq)?.error?.code).toBe('tool_disabled');
+    town.check(id);
+  });
+
+  it('is called by other agents, and again once it is given back, in the same run as well', async () => {
+    const answers = [asks('look'), 'the end', asks('look'), asks('look'), asks('look'), 'the end'];
+    const model = llm(() => {
+      if (answers.length === 3) void town.world.store.allowTool({ tool: 'look', agent: null });
+      return answers.shift() ?? 'never asked for';
+    });
+    await withdraw('other');
+    const agents = [agent([look()]), agent([look()], { name: 'other' })];
+    await town.startWorker({ agents, llm: model });
+    await town.settled(await town.start({ agent: 'other' }));
+    expect(executed).toEqual([]);
+    await withdraw();
+    const id = await town.start({ agent: 'helper' });
+    await town.settled(id);
+    expect(executed).toEqual(['look']);
+    const codes = [2, 4, 6].map((seq) => town.rows(id).steps.get(seq)?.error?.code ?? null);
+    expect(codes).toEqual(['tool_disabled', 'tool_disabled', null]);
+  });
+
+  it('whose call may have happened is asked about all the same', async () => {
+    const model = llm(inTurn(asks('look'), 'the end'));
+    const pay = defineTool({
+      name: 'look',
+      description: 'pays',
+      effect: 'once',
+      onUnknown: async () => ({ done: 'paid' }),
+      execute: async () => {
+        await withdraw();
+        throw new Error('cut short');
+      },
+    });
+    await town.startWorker({ agents: [agent([pay])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    await town.settled(id);
+    expect(town.rows(id).steps.get(2)).toMatchObject({ output: 'paid', error: null });
+  });
+});
+
 describe('read_output', () => {
   const long = Array.from({ length: 9_000 }, (_, index) => (index % 7 === 0 ? '😀' : 'abcdef'[index % 6])).join('');
   const export_ = (effect: 'once' | 'none') =>

@@ -164,6 +164,7 @@ export function aStep(given: Partial<StepView> = {}): StepView {
     input: null,
     output: 'The sum is 7',
     error: null,
+    note: null,
     usage: { inputTokens: 1_204, cachedInputTokens: 0, outputTokens: 88, costUsd: 0.0021, estimated: false },
     queuedAt: '2026-03-01T11:59:00.000Z',
     startedAt: '2026-03-01T11:59:01.000Z',

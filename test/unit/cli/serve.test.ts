@@ -155,6 +155,7 @@ describe('what is registered', () => {
     effect: 'once',
     effectDeclared: true,
     agents: ['billing'],
+    disabledFor: [],
   };
   const agent = {
     name: 'billing',
@@ -179,8 +180,40 @@ describe('what is registered', () => {
       page: { next: null },
     });
     const tools = await pawl(['tools', 'list'], { runs });
-    expect(tools.out).toMatch(/\nlook +none \(by default\) +billing +Charges a card\n$/);
+    expect(tools.out).toMatch(/\nlook +none \(by default\) +billing +enabled +Charges a card\n$/);
     expect((await pawl(['tools', 'list', '-o', 'id'], { runs })).out).toBe('charge\nlook\n');
+  });
+
+  it('shows which tools are withdrawn', async () => {
+    const tools = async () => [
+      { ...tool, disabledFor: 'all' as const },
+      { ...tool, name: 'look', disabledFor: ['billing', 'audit'] },
+    ];
+    const { out } = await pawl(['tools', 'list'], { runs: { tools } });
+    expect(out).toMatch(/\ncharge .* disabled +Charges/);
+    expect(out).toMatch(/\nlook .* disabled for billing, audit +Charges/);
+  });
+
+  it('is withdrawn and given back, for all agents or one', async () => {
+    const asked: unknown[] = [];
+    const runs = {
+      disableTool: async (name: string, options: unknown) => {
+        asked.push(['disable', name, options]);
+        return { ...tool, disabledFor: ['billing'] };
+      },
+      enableTool: async (name: string, options: unknown) => {
+        asked.push(['enable', name, options]);
+        return tool;
+      },
+    };
+    const disabled = await pawl(['tools', 'disable', 'charge', '--agent', 'billing'], { runs });
+    expect(disabled).toMatchObject({ exit: 0, out: 'charge  disabled for billing\n' });
+    expect((await pawl(['tools', 'enable', 'charge'], { runs })).out).toBe('charge  enabled\n');
+    expect(JSON.parse((await pawl(['tools', 'enable', 'charge', '-o', 'json'], { runs })).out)).toEqual(tool);
+    expect(asked.slice(0, 2)).toEqual([
+      ['disable', 'charge', { agent: 'billing' }],
+      ['enable', 'charge', { agent: undefined }],
+    ]);
   });
 
   it('is nothing before a worker ran', async () => {

@@ -65,8 +65,6 @@ describe('what the documented surface names and this version lacks', () => {
     ...['rerun', 'fork', 'diff', 'approve', 'deny', 'signal', 'export', 'delete', 'migrate'].map(
       (name): [string[], string] => [['runs', name, 'run_1'], `pawl runs ${name}`],
     ),
-    [['tools', 'disable', 'x'], 'pawl tools disable'],
-    [['tools', 'enable', 'x'], 'pawl tools enable'],
     [['run', 'a', 'x', '--thread', 't'], '--thread'],
     [['run', 'a', 'x', '--lane', 'l'], '--lane'],
     [['run', 'a', 'x', '--priority', '3'], '--priority'],
@@ -112,7 +110,7 @@ describe('help', () => {
       ...(await names([])).filter((name) => !groups.includes(name)).map((name) => [name]),
       ...ofGroups.flat(),
     ];
-    expect(all).toHaveLength(20);
+    expect(all).toHaveLength(22);
     for (const args of all)
       expect((await pawl([...args, '--help'])).out).toMatch(new RegExp(`\\$ pawl ${args.join(' ')}( |$)`, 'm'));
   });
