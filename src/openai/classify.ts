@@ -79,7 +79,7 @@ function byStatus({ status, message, html }: Fault): Verdict | null {
       if (words.filter.test(message)) return verdicts.filtered;
       return words.quota.test(message) ? verdicts.quota : verdicts.forbidden;
     case 404:
-      return words.model.test(message) && !html ? verdicts.noModel : verdicts.notFound;
+      return words.noModel.test(message) && !html ? verdicts.noModel : verdicts.notFound;
     case 408:
     case 504:
     case 524:

@@ -73,7 +73,14 @@ export const keyCodes = [
   'unauthorized',
 ];
 
-export const modelCodes = ['model_not_found', 'model_not_exist', 'invalid_model', 'model_not_supported'];
+export const modelCodes = [
+  'model_not_found',
+  'model_not_exist',
+  'invalid_model',
+  'model_not_supported',
+  'model_decommissioned', // Groq
+  'deploymentnotfound', // Azure
+];
 
 /** Only inside a 200; elsewhere the status says it better. */
 export const serverCodes = ['server_error', 'internal_error', 'internal_server_error', 'api_error'];
@@ -121,8 +128,7 @@ export const quota = /quota|credit|billing|balance|spending limit/i;
 export const filter =
   /content (?:management )?(?:filter|policy)|content filtering|data may contain inappropriate content|flagged (?:as|by)|violat\w+ our usage polic|敏感|不安全/i;
 export const key = /(?:incorrect|invalid|missing|no) api[ -]?key|api key not valid|authentication fails|unauthorized/i;
-export const model = /model/i;
 export const noModel =
-  /model\b.{0,80}(?:does not exist|not exist|not found)|(?:unknown|invalid|no such) model|not a valid model/is;
+  /\bmodels?\b.{0,80}(?:not exist|not found|no longer|deprecated|decommissioned)|(?:unknown|invalid|no such) model|not a valid model|no endpoints found for/is;
 export const overload =
   /overloaded|at capacity|server is busy|engine is (?:currently )?(?:busy|overloaded)|try again later/i;

@@ -239,6 +239,35 @@ const table: [string, number, unknown, string][] = [
     'terminal model_not_found',
   ],
   ['DeepSeek, no such model', 400, openAi('Model Not Exist', 'invalid_request_error'), 'terminal model_not_found'],
+  [
+    'Gemini, no such model',
+    404,
+    [{ error: { code: 404, message: 'models/gemini-9 is not found for API version v1main', status: 'NOT_FOUND' } }],
+    'terminal model_not_found',
+  ],
+  [
+    'OpenRouter, no such model',
+    404,
+    { error: { message: 'No endpoints found for x/y.', code: 404 } },
+    'terminal model_not_found',
+  ],
+  [
+    'Groq, a model no longer served',
+    400,
+    openAi('The model `x` has been decommissioned', 'model_decommissioned'),
+    'terminal model_not_found',
+  ],
+  [
+    'Azure, no such deployment',
+    404,
+    { error: { code: 'DeploymentNotFound', message: 'The API deployment for this resource does not exist.' } },
+    'terminal model_not_found',
+  ],
+  // A path that is not there says nothing of the model.
+  ['a wrong path at OpenAI', 404, openAi('Invalid URL (POST /v1/v1/chat/completions)'), 'terminal not_found'],
+  ['a wrong path at vLLM', 404, { detail: 'Not Found' }, 'terminal not_found'],
+  ['a wrong path at Ollama', 404, '404 page not found', 'terminal not_found'],
+  ['a 404 without a body', 404, '', 'terminal not_found'],
   ['a base URL without /v1', 404, '<html><head><title>404 Not Found</title></head></html>', 'terminal not_found'],
   ['a redirect', 301, '', 'terminal invalid_request'],
   [
