@@ -122,7 +122,9 @@ async function examineRedis(url: string): Promise<Check[]> {
 
 function checkKey(settings: Settings, config: LoadedConfig | null): Check[] {
   if (settings.openai.apiKey !== null || settings.openai.baseUrl !== null) return [];
-  const models = config?.agents.map(({ model }) => model ?? '') ?? [settings.openai.model];
+  const models = config?.agents.flatMap(({ model, fallbacks }) => [model ?? '', ...fallbacks]) ?? [
+    settings.openai.model,
+  ];
   const needing = models.filter((model) => {
     const own = config?.models.get(model);
     return own?.apiKeyEnv === undefined && own?.baseUrl === undefined;
@@ -136,7 +138,8 @@ function checkKey(settings: Settings, config: LoadedConfig | null): Check[] {
 const askedModels = 5;
 
 async function examineModels(settings: Settings, config: LoadedConfig | null, log: Log): Promise<Check[]> {
-  const models = [...new Set(config?.agents.flatMap(({ model }) => model ?? []) ?? [settings.openai.model])];
+  const ofAgents = config?.agents.flatMap(({ model, fallbacks }) => [...(model === null ? [] : [model]), ...fallbacks]);
+  const models = [...new Set(ofAgents ?? [settings.openai.model])];
   const { diagnose } = await import('./openai/diagnose.js');
   const checks: Check[] = [];
   try {

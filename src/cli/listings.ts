@@ -32,7 +32,7 @@ export function addAgents(program: Command, cli: Cli): void {
       const row = (agent: AgentListing): string[] => [
         ...[
           agent.name,
-          clip(oneLine(agent.model), 32),
+          clip(oneLine([agent.model, ...(agent.fallbacks ?? [])].join(', ')), 48),
           clip(agent.tools.map(({ name }) => name).join(', '), 60),
           limitsText(agent),
         ],

@@ -99,6 +99,8 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
       return null;
     case 'step.retry':
       return warning(`attempt ${text(data.attempt)} failed (${error}); again in ${formatMs(Number(data.inMs))}`);
+    case 'step.fell_back':
+      return warning(`fell back from ${text(data.from)} to ${text(data.to)} (${error})`);
     case 'step.rescued':
       return warning(`rescued from attempt ${text(data.attempt)}: ${causeOf(data.cause)}`);
     case 'step.dead':
@@ -183,7 +185,7 @@ const rulings: ReadonlySet<string> = new Set([
     'run.redriven',
     'run.tool_closed',
   ],
-  ...['step.retry', 'step.rescued', 'step.unknown', 'step.resolved', 'step.dead'],
+  ...['step.retry', 'step.fell_back', 'step.rescued', 'step.unknown', 'step.resolved', 'step.dead'],
 ]);
 
 /** Why a run went as it went: its steps' number and what happened to them, for each thing that was no ordinary step. */

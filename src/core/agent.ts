@@ -20,7 +20,7 @@ import { type Words, wordsOf } from './words.js';
 
 export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInput | undefined> {
   name: string;
-  /** Left out: the model named by the environment. */
+  /** Left out: the model named by the environment. Of a list the first is preferred, the others are fallbacks in order. */
   model?: string | readonly string[];
   instructions: string;
   tools?: readonly Tool[];
@@ -102,6 +102,8 @@ export interface Agent {
   readonly version: string;
   /** The model's name; null until withDefaultModel gives it one. */
   readonly model: string | null;
+  /** Tried in order when `model` cannot answer. */
+  readonly fallbacks: readonly string[];
   readonly instructions: string;
   readonly tools: readonly Tool[];
   readonly language: Language;
@@ -178,7 +180,8 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
     tool: (tool: string) => byName.get(tool),
     checkOutput: (answer: string) => readAnswer(schema, answer, words),
   };
-  return withModel(definition, modelOf(check), versionOf(check));
+  const [model = null, ...fallbacks] = modelsOf(check);
+  return withModel({ ...definition, fallbacks }, model, versionOf(check));
 }
 
 type Definition = Omit<Agent, 'model' | 'version' | 'withDefaultModel' | 'toListing'>;
@@ -198,8 +201,9 @@ function hashOf(definition: Definition, model: string | null): string {
   const tools = definition.tools.map(({ name, description, parameters, effect }) => {
     return [name, description, canonicalJson(parameters), effect];
   });
-  const { instructions, outputSchema } = definition;
-  return hash([instructions, model, tools, outputSchema && canonicalJson(outputSchema)]).slice(0, 16);
+  const { instructions, outputSchema, fallbacks } = definition;
+  const models = fallbacks.length === 0 ? model : [model, ...fallbacks];
+  return hash([instructions, models, tools, outputSchema && canonicalJson(outputSchema)]).slice(0, 16);
 }
 
 function listingOf(agent: Agent): AgentListing {
@@ -208,6 +212,7 @@ function listingOf(agent: Agent): AgentListing {
     name: agent.name,
     version: agent.version,
     model: agent.model,
+    fallbacks: agent.fallbacks,
     language: agent.language,
     limits: agent.limits,
     llmTimeoutMs: agent.llmTimeoutMs,
@@ -231,18 +236,15 @@ function reserveOf({ instructions, tools, maxOutputTokens }: Agent): AgentListin
   return { inputTokens: Math.ceil(bytes / 3), outputTokens: maxOutputTokens ?? answerTokens };
 }
 
-function modelOf(check: Options): string | null {
+function modelsOf(check: Options): string[] {
   const given = check.given.model;
-  if (given === undefined) return null;
+  if (given === undefined) return [];
   const models: unknown[] = Array.isArray(given) ? given : [given];
-  const [first] = models;
-  if (models.some((model) => typeof model !== 'string' || !/^\S{1,200}$/.test(model)) || typeof first !== 'string') {
-    check.refuse('model', "a model's name, without spaces");
-  }
-  if (models.length > 1) {
-    throw new PawlError('not_built', `${check.of}: fallback models are not built in this version; name one model`);
-  }
-  return first;
+  const named = models.filter((model) => typeof model === 'string' && /^\S{1,200}$/.test(model)) as string[];
+  if (named.length === 0 || named.length < models.length) check.refuse('model', "a model's name, without spaces");
+  const twice = named.find((model, index) => named.indexOf(model) < index);
+  if (twice !== undefined) check.fail(`model names ${twice} twice; name each model once`);
+  return named;
 }
 
 function toolsOf(check: Options, words: Words): readonly Tool[] {

@@ -185,6 +185,7 @@ export function redriveRun(
 }
 
 function revive(draft: Draft, step: StepState): void {
+  if (step.kind === 'llm') step.name = draft.run.llmName;
   draft.archive(step, step.status === 'dead' ? 'death' : 'cancelled', { error: step.error });
   step.failures = 0;
   step.crashes = 0;

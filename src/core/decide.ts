@@ -24,6 +24,8 @@ export type Decision =
   /** The step has its outcome, and the run fails. */
   | { next: 'fail_run'; reason: Reason; error: RunError }
   | { next: 'retry'; inMs: number; error: RunError; windowFrom: number | null }
+  /** The model cannot answer; the next one is asked instead, with all its tries. */
+  | { next: 'fall_back'; from: string; to: string; error: RunError }
   | { next: 'die'; death: DeadReason }
   | { next: 'observe'; observation: StorableText; error: RunError | null; note?: StepState['note'] }
   /** A `once` call that may have happened: the next claim settles its fate. */
@@ -172,6 +174,9 @@ function admitCalls(
   return { calls: admitted, finishingAs };
 }
 
+/** Failures that another model has no part in: what was asked for, or code of the user's. */
+const ofTheTask: ReadonlySet<string> = new Set(['refused', 'content_filter', 'unverified']);
+
 function decideLlmFailure(
   run: RunState,
   step: StepState,
@@ -186,6 +191,8 @@ function decideLlmFailure(
   }
   if (failure.class === 'retryable' && triesLeft)
     return { next: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
+  const { failed: from, next: to } = outcome.models;
+  if (to !== null && !ofTheTask.has(failure.code)) return { next: 'fall_back', from, to, error };
   return { next: 'die', death: { reason: last ?? failure.reason, error } };
 }
 

@@ -103,6 +103,8 @@ export type Outcome =
       shorterFrom: number | null;
       reserve: Reserve;
       lastBecause: Reason | null;
+      /** The model that failed, the one to fall back to, and the one to begin with when the step is revived. */
+      models: { failed: string; next: string | null; first: string };
     }
   /** `note`: `cache` where the result is that of an earlier call. */
   | { kind: 'tool_value'; value: StorableText; note?: StepState['note'] }

@@ -103,7 +103,21 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       if (step.waitingFor !== null) return { recorded: true, ended: 'suspended' };
       return { recorded: true, ended: 'retry', inMs, message: `${error.code}: ${error.message}` };
     }
+    case 'fall_back': {
+      const { from, to, error } = decision;
+      draft.archive(step, 'failure', { recorded: true, error, retryInMs: 0 });
+      draft.event('step.fell_back', step.seq, { from, to, error });
+      draft.run.llmName = to;
+      step.name = to;
+      step.failures = 0;
+      step.suspect = false;
+      draft.makePending(step, { redispatch: false });
+      if (step.waitingFor !== null) return { recorded: true, ended: 'suspended' };
+      return { recorded: true, ended: 'retry', inMs: 0, message: `${error.code}: ${error.message}` };
+    }
     case 'die':
+      // A redrive begins with the preferred model again.
+      if (outcome.kind === 'llm_failure') draft.run.llmName = outcome.models.first;
       step.failures += 1;
       draft.die(step, decision.death, request.attemptsMade);
       return { recorded: true, ended: 'dead', message: `${decision.death.reason}: ${decision.death.error.message}` };
@@ -181,6 +195,7 @@ function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolC
   };
   draft.message(step.seq, 0, message, tokens);
   const { run } = draft;
+  step.name = outcome.model;
   if (outcome.windowFrom > run.windowFrom) draft.event('run.trimmed', step.seq, { from: outcome.windowFrom });
   const { lastBecause } = outcome;
   if (lastBecause !== null && lastBecause !== 'loop_detected' && run.finishingAs === null) {

@@ -102,6 +102,8 @@ export interface AgentListing {
   name: string;
   version: string;
   model: string;
+  /** Left out by programs that knew none. */
+  fallbacks?: readonly string[];
   language: Language;
   limits: Limits;
   llmTimeoutMs: number;

@@ -82,8 +82,17 @@ function reserveOf(performance: LlmPerformance, model: string, inputTokens: numb
   return weigh(performance, model, inputTokens, performance.agent.maxOutputTokens ?? answerTokens);
 }
 
-function modelOf({ agent, claim }: LlmPerformance): string {
-  return claim.run.model ?? agent.model ?? claim.run.llmName;
+/** The models to ask, the preferred first; a run that was started with a model of its own has no other. */
+function modelsOf({ agent, claim }: LlmPerformance): string[] {
+  const { model, llmName } = claim.run;
+  return model === null ? [agent.model ?? llmName, ...agent.fallbacks] : [model];
+}
+
+/** Once a run has fallen back it stays with that model: each step would pay for the failures of the others again. */
+function modelOf(performance: LlmPerformance): string {
+  const models = modelsOf(performance);
+  const { llmName } = performance.claim.run;
+  return models.includes(llmName) ? llmName : (models[0] ?? llmName);
 }
 
 /** Clients store the task uncounted; every other message carries its count. */
@@ -158,6 +167,7 @@ function failedCall(
   const { agent, claim, ids, log } = performance;
   const { baseMs, capMs } = agent.retry;
   const attempt = claim.step.failures + 1;
+  const models = modelsOf(performance);
   log().warn({ code: failure.code, class: failure.class }, 'the model call failed');
   return {
     kind: 'llm_failure',
@@ -166,6 +176,7 @@ function failedCall(
     shorterFrom: shorter?.windowFrom ?? null,
     reserve: reserveOf(performance, model, window.tokens),
     lastBecause,
+    models: { failed: model, next: models[models.indexOf(model) + 1] ?? null, first: models[0] ?? model },
   };
 }
 

@@ -29,6 +29,7 @@ describe('defineAgent', () => {
     const agent = defineAgent({ name: 'a', instructions: 'x' });
     expect(agent).toMatchObject({
       model: null,
+      fallbacks: [],
       tools: [],
       limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
       retry: { attempts: 4, baseMs: 1_000, capMs: 60_000 },
@@ -77,6 +78,7 @@ describe('defineAgent', () => {
     ['a stopWhen that is none', { stopWhen: 'done' }, /stopWhen must be a function, not "done"/],
     ['a verify that is none', { verify: true }, /verify must be a function, not true/],
     ['a hot temperature', { temperature: 3 }, /temperature must be a number from 0 to 2/],
+    ['a model twice', { model: ['a', 'b', 'a'] }, /model names a twice; name each model once/],
     ['a blank model', { model: ' ' }, /model must be a model's name/],
     ['no models', { model: [] }, /model must be a model's name, without spaces, not an empty array/],
     ['a tool that is none', { tools: [search, { name: 'x' }] }, /tools\[1\] is not a tool; make it with defineTool/],
@@ -99,7 +101,6 @@ describe('defineAgent', () => {
     ['mode', { mode: 'plan' }],
     ['toolCalling', { toolCalling: 'json' }],
     ['context: facts', { context: { facts: 10 } }],
-    ['fallback models', { model: ['a', 'b'] }],
   ])('refuses %s as not built', (option, change) => {
     const error = refusal(() => defineAgent({ ...base, ...change } as AgentOptions));
     expect(error.code).toBe('not_built');
@@ -126,6 +127,7 @@ describe('the version of an agent', () => {
     const changes = [
       { instructions: 'Analyse!' },
       { model: 'gpt-4o' },
+      { model: ['gpt-4o-mini', 'gpt-4o'] },
       { tools: [] },
       { tools: [defineTool({ ...tool, name: 'find' })] },
       { tools: [defineTool({ ...tool, description: 'Finds' })] },
@@ -162,6 +164,7 @@ describe('an agent as registered', () => {
       name: 'analyst',
       version: agent.version,
       model: 'gpt-4o-mini',
+      fallbacks: [],
       language: 'en',
       limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
       llmTimeoutMs: 120_000,

@@ -224,7 +224,7 @@ export function fails(more: { retry?: boolean; retryInMs?: number; code?: string
 export function llmFails(
   failure: Partial<LlmFailure> = {},
   more: Partial<
-    Pick<Extract<Outcome, { kind: 'llm_failure' }>, 'retryInMs' | 'shorterFrom' | 'lastBecause' | 'reserve'>
+    Pick<Extract<Outcome, { kind: 'llm_failure' }>, 'retryInMs' | 'shorterFrom' | 'lastBecause' | 'reserve' | 'models'>
   > = {},
 ): Outcome {
   return {
@@ -241,6 +241,7 @@ export function llmFails(
     retryInMs: 2_000,
     shorterFrom: null,
     reserve,
+    models: { failed: 'scripted', next: null, first: 'scripted' },
     lastBecause: null,
     ...more,
   };

@@ -641,6 +641,70 @@ describe('stopWhen', () => {
   });
 });
 
+describe('models in order', () => {
+  const models = ['first', 'second', 'third'];
+  const down = { fault: 'status', status: 503 } as const;
+  const noQuota = { fault: 'status', status: 429, code: 'insufficient_quota' } as const;
+  /** What each model answers; what has none is down. */
+  const scripted = (answers: Record<string, Parameters<typeof inTurn>[0]>) =>
+    llm((request) => answers[request.model] ?? down);
+  const fellBack = (id: string) => town.rows(id).events.filter(({ type }) => type === 'step.fell_back');
+
+  it('are asked in turn, each as often as an agent tries, and the run stays with the one that answers', async () => {
+    let asked = 0;
+    const model = llm(({ model: name }) => (name === 'first' ? down : asked++ === 0 ? asks('look') : 'the end'));
+    const retry = { attempts: 2 };
+    await town.startWorker({ agents: [agent([look()], { model: ['first', 'second'], retry })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'the end', llmName: 'second' });
+    expect(model.requests.map((request) => request.model)).toEqual(['first', 'first', 'second', 'second']);
+    expect([1, 3].map((seq) => town.rows(id).steps.get(seq)?.name)).toEqual(['second', 'second']);
+    expect(fellBack(id)).toMatchObject([
+      { seq: 1, data: { from: 'first', to: 'second', error: { code: 'overloaded' } } },
+    ]);
+    town.check(id);
+  });
+
+  it('are not tried twice where trying again is no use', async () => {
+    const model = scripted({ first: noQuota, second: noQuota, third: 'the end' });
+    await town.startWorker({ agents: [agent([], { model: models })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed' });
+    expect(model.requests.map((request) => request.model)).toEqual(models);
+    expect(fellBack(id).map(({ data }) => data.to)).toEqual(['second', 'third']);
+  });
+
+  it('end the run when the last has failed, and a redrive begins with the first again', async () => {
+    const answers: Record<string, string | typeof noQuota> = { first: noQuota, second: noQuota };
+    const model = scripted(answers);
+    await town.startWorker({ agents: [agent([], { model: ['first', 'second'] })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'failed', reason: 'quota_exhausted' });
+    expect(town.rows(id).steps.get(1)?.name).toBe('second');
+    answers.first = 'the end';
+    await town.command(id, (draft) => redriveRun(draft, 'command'), 'revivable');
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'the end' });
+    expect(town.rows(id).steps.get(1)?.name).toBe('first');
+    expect(model.requests.map((request) => request.model)).toEqual(['first', 'second', 'first']);
+    town.check(id);
+  });
+
+  it('have no other beside a model that the run was started with', async () => {
+    const model = scripted({ own: noQuota, second: 'the end' });
+    await town.startWorker({ agents: [agent([], { model: models })], llm: model });
+    const id = await town.start({ agent: 'helper', model: 'own' });
+    expect(await town.settled(id)).toMatchObject({ status: 'failed', reason: 'quota_exhausted' });
+  });
+
+  it('are not asked to say what one has refused', async () => {
+    const model = scripted({ first: { fault: 'status', status: 400, code: 'content_filter' }, second: 'the end' });
+    await town.startWorker({ agents: [agent([], { model: models })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'failed', reason: 'content_filter' });
+    expect(model.requests).toHaveLength(1);
+  });
+});
+
 describe('verify', () => {
   const rate = defineTool({ name: 'rate', description: 'the rate', effect: 'none', execute: () => ({ rate: 0.25 }) });
   const askRate = asks('rate');
