@@ -21,39 +21,42 @@ const mostAtOnce = 100;
 // A step may be claimed this much before it is due: a queue's clock and the database's never agree to the millisecond.
 // A claim whose loss is harmless does not wait for the disk: its record finds the step pending, and claims it as well. The
 // claim of a `once` call is the intent and must be there before the call; that of a first step has begun the run.
+// Rows are wide and batches join each with all, so no whole row is carried along: what a process must read of a run and a
+// step it does not know becomes JSON where the row is at hand. The run's is that of its locked version.
 const claimSql = (locking: string) => `
-with asked as materialized (
-  select * from unnest($1::text[], $2::int[], $3::int[], $4::uuid[], $9::int[]) as a(run_id, seq, dispatch, token, known)
-), r as materialized (
-  select * from pawl.runs
+with r as materialized (
+  select id, agent, agent_version, started_at, window_from,
+    case when writes is distinct from ($9::int[])[array_position($1::text[], id)] then row_to_json(runs) end as run
+  from pawl.runs
   where id = any($1) and ending_at is null and pause_at is null and finished_at is null
   order by id for no key update ${locking}
-), served as materialized (
-  select r.id, v.version from r, unnest($7::text[], $8::text[]) as v(agent, version)
-  where v.agent = r.agent and (r.agent_version is null or r.agent_version = v.version)
 ), s as (
   update pawl.steps s set
     status = 'running', claim_token = a.token, worker_id = $5, claimed_at = clock_timestamp(),
     claim_deadline = clock_timestamp() + s.timeout_ms * interval '1 millisecond',
     attempt = s.attempt + case when s.unknown or s.status = 'running' then 0 else 1 end,
     started_at = coalesce(s.started_at, clock_timestamp())
-  from asked a join served on served.id = a.run_id
+  from unnest($1::text[], $2::int[], $3::int[], $4::uuid[]) as a(run_id, seq, dispatch, token)
+    join r on r.id = a.run_id
+    join unnest($7::text[], $8::text[]) as v(agent, version)
+      on v.agent = r.agent and (r.agent_version is null or r.agent_version = v.version)
   where s.run_id = a.run_id and s.seq = a.seq and s.dispatch = a.dispatch
     and (
       (s.status = 'pending' and s.due_at <= clock_timestamp() + interval '50 milliseconds' and ($6 or not s.suspect))
       or (s.status = 'running' and s.claim_token = a.token)
     )
     and exists (select 1 from pawl.workers w where w.id = $5 and w.state = 'live')
-  returning s.*
+  returning s.run_id, s.kind, s.effect, s.claim_token, s.attempt, s.claimed_at, s.claim_deadline, v.version, r.window_from,
+    r.agent_version, r.started_at as run_started_at, r.run, case when r.run is not null then row_to_json(s) end as step
 ), started as (
   update pawl.runs set
     status = 'running', started_at = coalesce(runs.started_at, clock_timestamp()),
-    agent_version = coalesce(runs.agent_version, served.version),
+    agent_version = coalesce(runs.agent_version, s.version),
     last_event = runs.last_event + case when runs.started_at is null then 1 else 0 end
-  from s, served
-  where runs.id = s.run_id and served.id = s.run_id and (runs.started_at is null or runs.agent_version is null)
-  returning runs.id, runs.started_at, runs.agent_version, runs.last_event,
-    (select r.started_at from r where r.id = runs.id) as was_started_at
+  from s
+  where runs.id = s.run_id and (s.run_started_at is null or s.agent_version is null)
+    and (runs.started_at is null or runs.agent_version is null)
+  returning runs.id, runs.started_at, runs.agent_version, runs.last_event, s.run_started_at as was_started_at
 ), told as (
   insert into pawl.events (run_id, id, type, at) select id, last_event, 'run.started', started_at from started
   where was_started_at is null
@@ -63,20 +66,18 @@ select
   (extract(epoch from s.claimed_at) * 1000)::float8 as "claimedAt",
   (extract(epoch from s.claim_deadline) * 1000)::float8 as "deadlineAt",
   (extract(epoch from clock_timestamp()::timestamptz(3)) * 1000)::float8 as now,
-  case when a.known is distinct from r.writes then json_build_object(
-    'run', row_to_json(r), 'step', row_to_json(s),
-    'started', json_build_object(
-      'agent_version', coalesce(started.agent_version, r.agent_version),
-      'started_at', coalesce(started.started_at, r.started_at),
-      'last_event', coalesce(started.last_event, r.last_event)),
+  case when s.run is not null then json_build_object(
+    'run', s.run, 'step', s.step,
+    'started', (select row_to_json(t) from (
+      select agent_version, started_at, last_event from started where started.id = s.run_id) t),
     'messages', (
       select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
       from pawl.messages m
-      where s.kind = 'llm' and m.run_id = r.id and (m.seq = 0 or m.seq >= r.window_from))) end as loaded,
+      where s.kind = 'llm' and m.run_id = s.run_id and (m.seq = 0 or m.seq >= s.window_from))) end as loaded,
   (select json_agg(json_build_object('tool', t.tool, 'agent', nullif(t.agent, ''))) from pawl.tool_stops t) as stops,
   (select case when not exists (select 1 from started) and not exists (select 1 from s where s.effect = 'once')
     then set_config('synchronous_commit', 'off', true) end) as lasting
-from s join asked a on a.token = s.claim_token join r on r.id = s.run_id left join started on started.id = s.run_id`;
+from s`;
 
 interface ClaimRow {
   token: string;
@@ -90,7 +91,8 @@ interface ClaimRow {
   loaded: {
     run: RunRow;
     step: StepRow;
-    started: Pick<RunRow, 'agent_version' | 'started_at' | 'last_event'>;
+    /** What this claim changed of the run; null: nothing. */
+    started: Pick<RunRow, 'agent_version' | 'started_at' | 'last_event'> | null;
     messages: MessageRow[] | null;
   } | null;
 }
@@ -163,7 +165,7 @@ async function claimSteps(
       first.takesSuspect,
       [...first.serves.keys()],
       [...first.serves.values()],
-      known.map((state) => state?.run.writes ?? -1),
+      writesKnown(requests, known),
     ],
   });
   const byToken = new Map(rows.map((row) => [row.token, row]));
@@ -194,6 +196,12 @@ function knownFor(cache: RunCache, { runId, seq }: ClaimRequest): Known | null {
   if (known === undefined || step === undefined) return null;
   if (step.kind === 'tool') return { run: known.run, step, messages: [] };
   return known.messages === null ? null : { run: known.run, step, messages: [...known.messages] };
+}
+
+/** For each request the count of writes at which all that the batch asks of its run is known; -1: not all of it is. */
+function writesKnown(requests: readonly ClaimRequest[], known: readonly (Known | null)[]): number[] {
+  const unknown = new Set(requests.filter((_, index) => known[index] === null).map(({ runId }) => runId));
+  return requests.map(({ runId }, index) => (unknown.has(runId) ? -1 : (known[index]?.run.writes ?? -1)));
 }
 
 function read(row: ClaimRow, loaded: NonNullable<ClaimRow['loaded']>): Claimed {

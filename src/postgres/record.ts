@@ -41,42 +41,44 @@ function typed(table: Table, names: readonly string[]): string {
   return names.map((name) => `${name} ${types.get(name)}`).join(', ');
 }
 
+// The guard reads its few columns from arrays, and what is written looks up its JSON row by key: joined, a wide row would be
+// carried through every pair of a batch. `$8` to `$12`: run, step, token, dispatch, count of writes of each record.
 const recordSql = `
-with n as materialized (
-  select * from json_to_recordset($1::json) as n(
-    id text, step_seq int, token uuid, claimed_dispatch int, ${typed(runs, ofRuns)})
-), guard as materialized (
-  select r.id from n join pawl.runs r on r.id = n.id and r.writes = n.writes - 1
-    join pawl.steps s on s.run_id = n.id and s.seq = n.step_seq
-  where s.claim_token = n.token or (s.status = 'pending' and s.dispatch = n.claimed_dispatch)
+with guard as materialized (
+  select r.id, s.seq from unnest($8::text[], $9::int[], $10::uuid[], $11::int[], $12::int[]) as n(id, seq, token, dispatch, writes)
+    join pawl.runs r on r.id = n.id and r.writes = n.writes
+    join pawl.steps s on s.run_id = n.id and s.seq = n.seq
+  where s.claim_token = n.token or (s.status = 'pending' and s.dispatch = n.dispatch)
   order by r.id for no key update of r skip locked for no key update of s
 ), run_moved as (
-  update pawl.runs r set (${list(ofRuns)}) = row(${list(ofRuns, 'n.')})
-  from n where r.id = n.id and r.id in (select id from guard)
+  update pawl.runs r set (${list(ofRuns)}) = (
+    select ${list(ofRuns)} from json_to_recordset($1::json) as n(id text, ${typed(runs, ofRuns)}) where n.id = r.id)
+  from guard where r.id = guard.id
 ), moved as (
-  update pawl.steps s set (${list(ofSteps)}) = row(${list(ofSteps, 'v.')})
-  from json_to_recordset($2::json) as v(run_id text, seq int, ${typed(steps, ofSteps)})
-  where s.run_id = v.run_id and s.seq = v.seq and v.run_id in (select id from guard)
+  update pawl.steps s set (${list(ofSteps)}) = (
+    select ${list(ofSteps)} from json_to_recordset($2::json) as v(run_id text, ${typed(steps, ofSteps)})
+    where v.run_id = s.run_id)
+  from guard where s.run_id = guard.id and s.seq = guard.seq
 ), planned as (
   insert into pawl.steps (${list([...ofPlanned, ...zeros, ...falses])})
   select ${list([...ofPlanned, ...zeros.map(() => '0'), ...falses.map(() => 'false')])}
-  from json_to_recordset($3::json) as v(${typed(steps, ofPlanned)}) where run_id in (select id from guard)
+  from json_to_recordset($3::json) as v(${typed(steps, ofPlanned)}) where run_id = any(array(select id from guard))
 ), said as (
   insert into pawl.messages (run_id, seq, pos, tokens, body)
   select * from json_to_recordset($4::json) as v(run_id text, seq int, pos int, tokens int, body text)
-  where run_id in (select id from guard)
+  where run_id = any(array(select id from guard))
 ), archived as (
   insert into pawl.attempts (${list(attemptColumns)})
   select ${list(attemptColumns)} from json_populate_recordset(null::pawl.attempts, $5::json)
-  where run_id in (select id from guard)
+  where run_id = any(array(select id from guard))
 ), kept as (
   insert into pawl.outputs (run_id, seq, body)
   select * from json_to_recordset($6::json) as v(run_id text, seq int, body text)
-  where run_id in (select id from guard)
+  where run_id = any(array(select id from guard))
 ), told as (
   insert into pawl.events (run_id, id, type, seq, at, data)
   select * from json_to_recordset($7::json) as v(run_id text, id int, type text, seq int, at timestamptz, data text)
-  where run_id in (select id from guard)
+  where run_id = any(array(select id from guard))
 )
 select id from guard`;
 
@@ -97,7 +99,15 @@ interface Waiting {
 interface Made extends Waiting {
   changes: Changes;
   value: unknown;
+  fence: Fence;
   parts: string[];
+}
+
+/** What must still hold of the claimed step for the record to be written. */
+interface Fence {
+  seq: number;
+  token: string | null;
+  dispatch: number;
 }
 
 /** Writes a record, or answers null where it must be made under the lock. `lane` sends one batch at a time. */
@@ -145,7 +155,10 @@ function make(waiting: Waiting, cache: RunCache): Made | null {
     const value = rule(draft);
     draft.settle();
     const changes = draft.changes();
-    if (isNarrow(known, changes)) return { ...waiting, value, changes, parts: partsOf(known.step, changes, draft.now) };
+    const { seq, claim, dispatch } = known.step;
+    const fence = { seq, token: claim?.token ?? null, dispatch };
+    if (isNarrow(known, changes))
+      return { ...waiting, value, changes, fence, parts: partsOf(known.step, changes, draft.now) };
     waiting.answer(null);
   } catch (error) {
     if (error instanceof NeedsOpenSteps) waiting.answer(null);
@@ -181,13 +194,12 @@ function isNarrow({ run: before, step }: Pick<KnownState, 'run' | 'step'>, { run
 
 function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
   const runId = changes.run.id;
-  const fence = { step_seq: claimed.seq, token: claimed.claim?.token, claimed_dispatch: claimed.dispatch };
   const step = changes.changed[0] ?? claimed;
   const { messages, outputs, events } = textsOf(changes, now);
   const ofRun = (row: object) => JSON.stringify({ run_id: runId, ...row });
   return [
-    withColumns(ofRuns, { id: runId, ...fence }, writeRun(changes.run)),
-    withColumns(ofSteps, { run_id: runId, seq: step.seq }, writeStep(runId, step)),
+    withColumns(ofRuns, { id: runId }, writeRun(changes.run)),
+    withColumns(ofSteps, { run_id: runId }, writeStep(runId, step)),
     changes.planned.map((planned) => withColumns(ofPlanned, {}, writeStep(runId, planned))).join(),
     messages.map(ofRun).join(),
     changes.attempts.map((attempt) => JSON.stringify(writeAttempt(runId, attempt))).join(),
@@ -209,7 +221,14 @@ async function writeRecords(lane: pg.Pool, cache: RunCache, batch: readonly Made
   const { rows } = await lane.query<{ id: string }>({
     name: 'pawl-record',
     text: recordSql,
-    values: [0, 1, 2, 3, 4, 5, 6].map(parameter),
+    values: [
+      ...[0, 1, 2, 3, 4, 5, 6].map(parameter),
+      batch.map(({ changes }) => changes.run.id),
+      batch.map(({ fence }) => fence.seq),
+      batch.map(({ fence }) => fence.token),
+      batch.map(({ fence }) => fence.dispatch),
+      batch.map(({ changes }) => changes.run.writes),
+    ],
   });
   const written = new Set(rows.map(({ id }) => id));
   for (const { changes, value, answer } of batch) {

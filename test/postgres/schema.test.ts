@@ -28,6 +28,7 @@ values
 insert into pawl.attempts (token, run_id, seq, attempt, worker_id, started_at, ended_at, ended_by, recorded)
 values (gen_random_uuid(), 'r', 2, 1, 'w', now(), now(), 'crash', false);
 insert into pawl.messages (run_id, seq, pos, body) values ('r', 0, 0, '{}');
+insert into pawl.outputs (run_id, seq, body) values ('r', 1, 'whole');
 insert into pawl.events (run_id, id, type, at) values ('r', 1, 'run.created', now());`;
 
 const run = (set: string) => `update pawl.runs set ${set}`;
@@ -141,11 +142,16 @@ it('leaves no CHECK untried', async () => {
 });
 
 it('goes with its run: nothing of a deleted run is left', async () => {
-  await pool.query('begin; delete from pawl.runs');
-  for (const table of ['steps', 'attempts', 'messages', 'events', 'outputs']) {
-    expect((await pool.query(`select 1 from pawl.${table}`)).rowCount).toBe(0);
+  const client = await pool.connect();
+  try {
+    await client.query('begin; delete from pawl.runs');
+    for (const table of ['steps', 'attempts', 'messages', 'events', 'outputs']) {
+      expect((await client.query(`select 1 from pawl.${table}`)).rowCount).toBe(0);
+    }
+  } finally {
+    await client.query('rollback');
+    client.release();
   }
-  await pool.query('rollback');
 });
 
 it('is named where a rule would write what a CHECK forbids', async () => {

@@ -152,11 +152,11 @@ export const sabotages: Sabotage[] = [
         find: 'from pawl.runs where id = $1 for no key update',
         put: 'from pawl.runs where id = $1',
       },
-      { file: 'src/postgres/record.ts', find: ' and r.writes = n.writes - 1', put: '' },
+      { file: 'src/postgres/record.ts', find: ' and r.writes = n.writes', put: '' },
       {
         file: 'src/postgres/record.ts',
-        find: 'at timestamptz, data text)\n  where run_id in (select id from guard)',
-        put: 'at timestamptz, data text)\n  where run_id in (select id from guard) on conflict (run_id, id) do nothing',
+        find: 'at timestamptz, data text)\n  where run_id = any(array(select id from guard))',
+        put: 'at timestamptz, data text)\n  where run_id = any(array(select id from guard)) on conflict (run_id, id) do nothing',
       },
       {
         file: 'src/postgres/write.ts',
