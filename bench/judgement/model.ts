@@ -66,7 +66,8 @@ export function answerOf(request: AskedModel, seed: number): ScriptedAnswer {
   const isHasty = known.size > 0 && view.draw('answersTooSoon', known.size) < habits.answersTooSoon;
   if (isHasty) return { text: finalAnswer(view.task, known) };
   if (givesUp(view)) return { text: 'I could not get the figures: the tool keeps failing.' };
-  const together = offered.length > 1 && view.draw('asksAtOnce', known.size) < habits.asksAtOnce;
+  const mayAskAtOnce = offered.length > 1 && !view.task.includes('one after the other');
+  const together = mayAskAtOnce && view.draw('asksAtOnce', known.size) < habits.asksAtOnce;
   const noted = needs.flatMap((need) => {
     const found = known.get(need.id);
     const isNew = found !== undefined && !view.notes.has(keyOf(need));

@@ -161,6 +161,14 @@ describe('the scripted model', () => {
     expect(givenUp.length).toBeLessThan(seeds.length / 2);
   });
 
+  it('asks for one thing after the other where the task wants it so', () => {
+    const five = tasks.find(({ set }) => set === 'large')?.text ?? '';
+    const asks = seeds.map(
+      (seed) => answerOf({ messages: [{ role: 'user', content: five }], tools }, seed).calls?.length,
+    );
+    expect(new Set(asks)).toEqual(new Set([1]));
+  });
+
   it('asks again for what is not in sight, and does not call where it may not', () => {
     expect(answerOf(asked(), 1).calls).toBeDefined();
     expect(answerOf({ ...asked(), toolChoice: 'none' }, 1).calls).toBeUndefined();
