@@ -1,4 +1,4 @@
-// The door of the bench: installs its own packages at the first use, then runs main.ts, or scale/main.ts, through tsx.
+// The door of the bench: installs its own packages at the first use, then runs main.ts, scale/main.ts or judgement/main.ts through tsx.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -25,7 +25,8 @@ if (!isInstalled()) {
 }
 
 const [first, ...rest] = process.argv.slice(2);
-const given = first === 'scale' ? ['scale/main.ts', ...rest] : ['main.ts', ...process.argv.slice(2)];
+const given =
+  first === 'scale' || first === 'judgement' ? [`${first}/main.ts`, ...rest] : ['main.ts', ...process.argv.slice(2)];
 const { status } = spawnSync(
   process.execPath,
   ['--import', 'tsx', ...given.map((word, n) => (n === 0 ? here + word : word))],
