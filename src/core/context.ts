@@ -54,7 +54,7 @@ export function shrinkWindow(history: readonly StoredMessage[], windowFrom: numb
 }
 
 function divide(history: readonly StoredMessage[], windowFrom: number, rule: WindowRule) {
-  const ordered = [...history].sort((a, b) => a.seq - b.seq || a.pos - b.pos);
+  const ordered = inOrder(history);
   const pinned = ordered.filter((stored) => stored.seq === 0);
   const turns: Turn[] = [];
   for (const stored of ordered) {
@@ -68,6 +68,13 @@ function divide(history: readonly StoredMessage[], windowFrom: number, rule: Win
   }
   const head = pinned.reduce((sum, stored) => sum + tokensOf(stored), rule.fixedTokens);
   return { pinned, turns, tokens: turns.reduce((sum, turn) => sum + turn.tokens, head) };
+}
+
+/** A history comes in order from every store, so that there is seldom anything to sort. */
+function inOrder(history: readonly StoredMessage[]): readonly StoredMessage[] {
+  const isBefore = (a: StoredMessage, b: StoredMessage) => a.seq < b.seq || (a.seq === b.seq && a.pos <= b.pos);
+  const isOrdered = history.every((stored, at) => at === 0 || isBefore(history[at - 1] ?? stored, stored));
+  return isOrdered ? history : [...history].sort((a, b) => a.seq - b.seq || a.pos - b.pos);
 }
 
 function cut(pinned: StoredMessage[], turns: Turn[], windowFrom: number, tokens: number, rule: WindowRule): Window {
@@ -105,7 +112,7 @@ function estimateTokens(message: Message): number {
  */
 export function assemblePrompt(window: Window, words: Words, notice: string | null = null): Message[] {
   const messages: Message[] = [];
-  const stored = [...window.messages].sort((a, b) => a.seq - b.seq || a.pos - b.pos).map(({ message }) => message);
+  const stored = inOrder(window.messages).map(({ message }) => message);
   const answers = new Map(stored.flatMap((message) => (message.role === 'tool' ? [[message.callId, message]] : [])));
   for (const message of stored) {
     if (message.role === 'user') sayAsUser(messages, message.content);

@@ -43,19 +43,52 @@ export async function loadEncoding(table: TiktokenBPE, breathe: () => Promise<vo
 
 /** Tokens of a text, special tokens' names counted as plain text. The time grows with the text's length, whatever it holds. */
 export function countIn(encoding: Encoding, text: string): number {
+  const { pattern, counted } = encoding;
   let tokens = 0;
-  for (const [piece] of text.matchAll(encoding.pattern)) {
-    let count = encoding.counted.get(piece);
+  for (let from = 0; from < text.length; ) {
+    const to = wordEnd(text, from) || patternEnd(pattern, text, from);
+    const piece = text.slice(from, to);
+    let count = counted.get(piece);
     if (count === undefined) {
       count = countPiece(encoding, piece);
       if (piece.length <= cachedChars) {
-        if (encoding.counted.size >= cacheCap) encoding.counted.clear();
-        encoding.counted.set(piece, count);
+        if (counted.size >= cacheCap) counted.clear();
+        counted.set(piece, count);
       }
     }
     tokens += count;
+    from = to;
   }
   return tokens;
+}
+
+/**
+ * The end of the piece at `from` where it is a plain word: a capital or none, small letters, maybe one sign or space before
+ * them, and behind them what belongs to no word. Every pattern takes that as one piece; 0 where only the pattern can tell.
+ * Most of a text is such words, and the pattern takes five times as long for each.
+ */
+function wordEnd(text: string, from: number): number {
+  let at = from;
+  let code = text.charCodeAt(at);
+  if (isPlainSign(code)) code = text.charCodeAt(++at);
+  if (code >= 65 && code <= 90) code = text.charCodeAt(++at);
+  const small = at;
+  while (code >= 97 && code <= 122) code = text.charCodeAt(++at);
+  // Behind the end of the text the code is NaN.
+  const isOver = at >= text.length || isPlainSign(code) || (code >= 48 && code <= 57) || code === 10 || code === 13;
+  return at > small && isOver ? at : 0;
+}
+
+/** A space or an ASCII sign, but no apostrophe, which may belong to the word before it. */
+function isPlainSign(code: number): boolean {
+  if (code === 39 || code === 10 || code === 13) return false;
+  return code < 48 || (code > 57 && code < 65) || (code > 90 && code < 97) || (code > 122 && code < 128);
+}
+
+function patternEnd(pattern: RegExp, text: string, from: number): number {
+  pattern.lastIndex = from;
+  // Every character begins a piece; of one that would not, one unit is counted.
+  return pattern.test(text) ? pattern.lastIndex : from + 1;
 }
 
 function countPiece({ ranks }: Encoding, piece: string): number {

@@ -40,7 +40,17 @@ class Turn {
   }
 }
 
+const tables = new Map<string, Table>();
+
 function tableOf(model: string): Table {
+  const known = tables.get(model);
+  if (known !== undefined) return known;
+  const table = findTable(model);
+  tables.set(model, table);
+  return table;
+}
+
+function findTable(model: string): Table {
   try {
     const name = getEncodingNameForModel(familyOf(model) as TiktokenModel);
     return name === 'cl100k_base' ? name : 'o200k_base';

@@ -10,6 +10,7 @@ import { type Changes, Draft, NeedsOpenSteps } from '../core/draft.js';
 import type { StepState } from '../core/step.js';
 import type { Dispatch, KnownState } from '../ports.js';
 import { gather } from './gather.js';
+import { rowWriter } from './row-text.js';
 import { writeAttempt, writeRun, writeStep } from './rows.js';
 import type { RunCache } from './run-cache.js';
 import { runs, steps } from './schema.js';
@@ -35,6 +36,7 @@ const ofRuns = runColumns.filter((name) => !underLock.includes(name));
 /** The claim included: where it was lost with the server's memory, the record is also the claim. */
 const ofSteps = movedColumns;
 const ofPlanned = stepColumns.filter((name) => ![...untouched, ...zeros, ...falses].includes(name));
+const [runText, stepText, plannedText] = [rowWriter(ofRuns), rowWriter(ofSteps), rowWriter(ofPlanned)];
 
 function typed(table: Table, names: readonly string[]): string {
   const types = new Map(Object.values(getTableColumns(table)).map((column) => [column.name, column.getSQLType()]));
@@ -198,21 +200,14 @@ function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
   const { messages, outputs, events } = textsOf(changes, now);
   const ofRun = (row: object) => JSON.stringify({ run_id: runId, ...row });
   return [
-    withColumns(ofRuns, { id: runId }, writeRun(changes.run)),
-    withColumns(ofSteps, { run_id: runId }, writeStep(runId, step)),
-    changes.planned.map((planned) => withColumns(ofPlanned, {}, writeStep(runId, planned))).join(),
+    runText(writeRun(changes.run), { id: runId }),
+    stepText(writeStep(runId, step), { run_id: runId }),
+    changes.planned.map((planned) => plannedText(writeStep(runId, planned))).join(),
     messages.map(ofRun).join(),
     changes.attempts.map((attempt) => JSON.stringify(writeAttempt(runId, attempt))).join(),
     outputs.map(ofRun).join(),
     events.map(ofRun).join(),
   ];
-}
-
-/** The named columns that hold something, added to a row: what is left out is null. */
-function withColumns(names: readonly string[], row: { [column: string]: unknown }, from: object): string {
-  const values = from as { [column: string]: unknown };
-  for (const name of names) if (values[name] !== null) row[name] = values[name];
-  return JSON.stringify(row);
 }
 
 async function writeRecords(lane: pg.Pool, cache: RunCache, batch: readonly Made[]): Promise<void> {

@@ -4,6 +4,7 @@ import { Tiktoken } from 'js-tiktoken/lite';
 import cl100k from 'js-tiktoken/ranks/cl100k_base';
 import o200k from 'js-tiktoken/ranks/o200k_base';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { countIn } from '../../../src/openai/encoding.js';
 import { countTokens, exactChars } from '../../../src/openai/tokens.js';
 
 /** Characters of each piece that the encoding was given. */
@@ -63,16 +64,28 @@ describe('Counting', () => {
     ['a short run of spaces', ' '.repeat(100)],
   ])('of %s equals js-tiktoken’s', async (_, text) => expect(await count(text)).toBe(referenceCount(text)));
 
-  it('of any short text equals js-tiktoken’s', async () => {
+  it.each(['gpt-4o', 'gpt-4'])('of any short text equals js-tiktoken’s, by the table of %s', async (model) => {
+    const known = model === 'gpt-4o' ? reference : new Tiktoken(cl100k);
     const text = fc.oneof(
       fc.string({ unit: 'grapheme', maxLength: 60 }),
       fc.string({ unit: 'binary', maxLength: 60 }),
       fc.string({ unit: fc.constantFrom(' ', '\n', 'a', 'B', '1', "'s", '中', '.', '🎉', '\t'), maxLength: 60 }),
+      fc.string({ unit: fc.constantFrom(' ', 'the', 'Is', 'é', '\u0301', "'", '"', '_', '9', '\r'), maxLength: 30 }),
     );
     await fc.assert(
-      fc.asyncProperty(text, async (said) => (await count(said)) === referenceCount(said)),
+      fc.asyncProperty(text, async (said) => (await count(said, model)) === known.encode(said, [], []).length),
       { numRuns: 300 },
     );
+  });
+
+  it('asks the pattern only where a text is no plain words', () => {
+    const pattern = /\S+|\s+/gu;
+    const asked = vi.spyOn(pattern, 'test');
+    const words = { pattern, ranks: new Map<string, number>(), counted: new Map<string, number>() };
+    countIn(words, 'The order was paid on time-and left,for its town');
+    expect(asked).not.toHaveBeenCalled();
+    countIn(words, "The order isn't, 12");
+    expect(asked.mock.calls.length).toBeGreaterThan(0);
   });
 
   it('of long ordinary text equals js-tiktoken’s, chunks or not', async () => {
