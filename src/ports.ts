@@ -224,9 +224,12 @@ export interface Heart {
   stop(withinMs: number): Promise<void>;
 }
 
-/** What a delivery did to its job, in the queue's three endings, and a fourth: back to the queue untouched. */
+/**
+ * What a delivery did to its job, in the queue's three endings, and a fourth: back to the queue untouched. `isKept`: the job
+ * stays for a while with its note, since no row says what the delivery came to.
+ */
 export type DeliveryEnd =
-  | { end: 'complete'; note: string }
+  | { end: 'complete'; note: string; isKept?: true }
   | { end: 'retry'; delayMs: number; note: string }
   | { end: 'fail'; note: string }
   | { end: 'hand_back' };

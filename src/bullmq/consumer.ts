@@ -7,7 +7,16 @@ import { UnrecoverableError } from 'bullmq';
 import { describeThrown } from '../core/errors.js';
 import type { Consumer, Delivery, DeliveryEnd, Log } from '../ports.js';
 import type { Ground } from './ground.js';
-import { backoff, bullName, endProcessor, handBack, RetryLater, readJob, stallsWithoutLimit } from './job.js';
+import {
+  backoff,
+  bullName,
+  endProcessor,
+  handBack,
+  RetryLater,
+  readJob,
+  retention,
+  stallsWithoutLimit,
+} from './job.js';
 import { quietly, settledWithin, tooLate } from './quiet.js';
 import { type StepJob, StepWorker } from './worker.js';
 
@@ -47,6 +56,7 @@ export function openConsumer({
       throw new UnrecoverableError(`not a job of Pawl: ${read.malformed}`);
     }
     const end = await handled(read.delivery);
+    if (end.end === 'complete' && end.isKept !== true) job.opts.removeOnComplete = true;
     return end.end === 'hand_back' ? handBack(() => job.moveToWait(token)) : endProcessor(end);
   }
 
@@ -78,6 +88,7 @@ export function openConsumer({
         drainDelay: pollSeconds,
         runRetryDelay: retryServerMs,
         settings: { backoffStrategy: backoff },
+        ...retention(ground.kind),
       },
       ground.factory,
     );

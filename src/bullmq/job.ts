@@ -3,7 +3,7 @@
  * understands. A job carries ids and nothing else; nothing that BullMQ would read a meaning into (a thrown `undefined`, a
  * `DelayedError`, its own control messages) leaves this file. Next: consumer.ts.
  */
-import { type JobsOptions, UnrecoverableError, WaitingError } from 'bullmq';
+import { type JobsOptions, UnrecoverableError, WaitingError, type WorkerOptions } from 'bullmq';
 import type { Delivery, DeliveryEnd, Dispatch } from '../ports.js';
 import type { Ground } from './ground.js';
 
@@ -33,28 +33,29 @@ export function jobId(dispatch: Omit<Dispatch, 'queue'>): string {
 }
 
 /** How Pawl opens a queue of BullMQ's, whoever asks: what is added by hand is kept as what Pawl adds. */
-export function queueOptions(ground: Pick<Ground, 'kind' | 'queueConnection' | 'prefix'>) {
+export function queueOptions(ground: Pick<Ground, 'queueConnection' | 'prefix'>) {
   return {
     connection: ground.queueConnection,
     prefix: ground.prefix,
     skipWaitingForReady: true,
     // Asking for the version would fail while Redis is away, and the queue would remember that for ever.
     skipVersionCheck: true,
-    defaultJobOptions: jobOptions(ground.kind),
+    defaultJobOptions: jobOptions,
   };
 }
 
+/** All a job carries beside its ids; the rest is set where it is worked (`retention`, worker.ts), and written into none. */
+const jobOptions: JobsOptions = { attempts: attemptsWithoutLimit, backoff: { type: 'pawl' } };
+
 /**
- * A completed job carries nothing, so few are kept to be looked at; failed ones are the dead letters. On the Postgres backend
- * a limit by count reads that many rows at every job that fails, so there only age ends them.
+ * What becomes of finished jobs: a completed one leaves the queue at once, unless it has something to tell (consumer.ts), and of
+ * those few are kept to be looked at; failed ones are the dead letters. On the Postgres backend a limit by count reads that
+ * many rows at every job that fails, so there only age ends them.
  */
-export function jobOptions(kind: 'redis' | 'postgres'): JobsOptions {
+export function retention(kind: 'redis' | 'postgres'): Pick<WorkerOptions, 'removeOnComplete' | 'removeOnFail'> {
   return {
-    attempts: attemptsWithoutLimit,
-    backoff: { type: 'pawl' },
     removeOnComplete: { count: 100 },
     removeOnFail: kind === 'redis' ? { count: 10_000, age: failedForSeconds } : { age: failedForSeconds },
-    stackTraceLimit: 0,
   };
 }
 

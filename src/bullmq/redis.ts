@@ -59,7 +59,7 @@ export function openRedis({ url, prefixId, log, answerWithinMs }: RedisGroundOpt
 
   return {
     kind: 'redis',
-    factory: createRedisBackend,
+    factory: openBackend,
     queueConnection: client,
     workerConnection,
     prefix,
@@ -104,6 +104,43 @@ export function openRedis({ url, prefixId, log, answerWithinMs }: RedisGroundOpt
       client.disconnect();
     },
   };
+}
+
+/**
+ * BullMQ's own backend, whose client sends together what is sent in one turn. So jobs are added one by one: the pipeline that
+ * BullMQ would make for them is made with a method for each of its scripts, and costs as much as ten jobs.
+ */
+const openBackend: Ground['factory'] = (...given) => {
+  const backend = createRedisBackend(...given);
+  backend.client.then((client) => sendTogether(client as unknown as Redis)).catch(() => undefined);
+  backend.addJobs = (entries) =>
+    Promise.all(entries.map(({ job, jobId, parentKeyOpts }) => backend.addJob(job, jobId, parentKeyOpts)));
+  return backend;
+};
+
+const gathering = new WeakSet<Redis['stream']>();
+
+/**
+ * What a client sends in one turn of the event loop goes in one system call, and is read by Redis in one: the steps of a
+ * batch end their jobs at the same time.
+ */
+function sendTogether(client: Redis): void {
+  const gatherWrites = () => {
+    const { stream } = client;
+    // A client that several queues share is met with each of them.
+    if (gathering.has(stream)) return;
+    gathering.add(stream);
+    const write = stream.write.bind(stream) as (...given: unknown[]) => boolean;
+    stream.write = (...given: unknown[]) => {
+      if (stream.writableCorked === 0) {
+        stream.cork();
+        process.nextTick(() => stream.uncork());
+      }
+      return write(...given);
+    };
+  };
+  client.on('connect', gatherWrites);
+  if (client.status === 'connect' || client.status === 'ready') gatherWrites();
 }
 
 /**

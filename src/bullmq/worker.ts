@@ -3,7 +3,7 @@
  * met again at once, thousands of times a second, and an error of the loop itself ends fetching without a sign.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type IQueueBackend, type Job, Worker } from 'bullmq';
+import { type IQueueBackend, type Job, type JobJson, Worker } from 'bullmq';
 import type { StepData } from './job.js';
 import { settledWithin } from './quiet.js';
 
@@ -21,6 +21,13 @@ export class StepWorker extends Worker<StepData, string, string, IQueueBackend> 
         await delay(pauseAfterErrorMs);
       }
     }
+  }
+
+  /** Traces of errors would be kept with the job. */
+  protected override createJob(data: JobJson, jobId: string): StepJob {
+    const job = super.createJob(data, jobId);
+    job.opts.stackTraceLimit = 0;
+    return job;
   }
 
   protected override async moveToActive(token: string, name?: string): Promise<StepJob> {

@@ -24,7 +24,7 @@ export async function refuseDelivery(post: Post, delivery: Delivery, refusal: Re
       break;
     default:
   }
-  return { end: 'complete', note: refusal };
+  return { end: 'complete', note: refusal, isKept: true };
 }
 
 async function answerDead(post: Post, delivery: Delivery): Promise<DeliveryEnd> {
@@ -36,7 +36,7 @@ async function answerDead(post: Post, delivery: Delivery): Promise<DeliveryEnd> 
   if (answered === null) return { end: 'hand_back' };
   await post.dispatch(answered.dispatches);
   const { redriven, note } = answered.value;
-  return redriven ? { end: 'complete', note } : { end: 'fail', note };
+  return redriven ? { end: 'complete', note, isKept: true } : { end: 'fail', note };
 }
 
 async function defer(post: Post, delivery: Delivery): Promise<void> {

@@ -24,7 +24,7 @@ export async function runStep(post: Post, delivery: Delivery): Promise<DeliveryE
   } catch (error) {
     const { runId, seq } = delivery;
     post.log.error({ runId, seq, cause: describeThrown(error) }, 'a step could not be carried');
-    return { end: 'complete', note: 'fault' };
+    return { end: 'complete', note: 'fault', isKept: true };
   }
 }
 
@@ -136,7 +136,7 @@ async function noteLate(post: Post, token: string, outcome: Outcome): Promise<vo
 }
 
 function endOf(recorded: Recorded): DeliveryEnd {
-  if (!recorded.recorded) return { end: 'complete', note: 'fenced' };
+  if (!recorded.recorded) return { end: 'complete', note: 'fenced', isKept: true };
   switch (recorded.ended) {
     case 'retry':
       return { end: 'retry', delayMs: recorded.inMs, note: recorded.message };

@@ -40,7 +40,7 @@ for (const kind of queueBackends()) {
       await consumer.start();
       const [completed, failed] = [step(), step()];
       await queue.add([completed]);
-      (await inbox.next()).end({ end: 'complete', note: 'y'.repeat(9_000) });
+      (await inbox.next()).end({ end: 'complete', note: 'y'.repeat(9_000), isKept: true });
       await until(() => isAbsent(completed));
       await queue.add([failed]);
       (await inbox.next()).end({ end: 'retry', delayMs: 1, note: 'z'.repeat(9_000) });
@@ -57,6 +57,29 @@ for (const kind of queueBackends()) {
         stacktrace: [],
         attemptsMade: 2,
       });
+    });
+
+    it('keeps nothing of a job that was completed, unless it has something to tell', async () => {
+      const { world, queue, inbox, consumer, isAbsent } = await start();
+      await consumer.start();
+      const [gone, kept] = [step(), step()];
+      for (const [one, more] of [[gone, {}] as const, [kept, { isKept: true }] as const]) {
+        await queue.add([one]);
+        (await inbox.next()).end({ end: 'complete', note: 'seen', ...more });
+        await until(() => isAbsent(one));
+      }
+      const jobs = world.dashboard('llm');
+      expect(await jobs.getJob(idOf(gone))).toBeUndefined();
+      expect(await jobs.getJob(idOf(kept))).toMatchObject({ returnvalue: 'seen' });
+    });
+
+    it('carries no options but those that keep its attempts without end', async () => {
+      const { world, queue } = await start();
+      const one = step();
+      await queue.add([one]);
+      const job = await world.dashboard('llm').getJob(idOf(one));
+      expect(job?.opts).toMatchObject({ attempts: 1_000_000_000, backoff: { type: 'pawl' } });
+      expect(Object.keys(job?.opts ?? {}).filter((name) => /remove|stack/.test(name))).toEqual([]);
     });
 
     it('fails jobs that other hands made, without asking the handler and without a loop', async () => {
@@ -230,3 +253,48 @@ describe('the pool of the Postgres backend', () => {
     await world.close();
   });
 });
+
+describe.skipIf(!queueBackends().includes('redis'))('what many jobs cost Redis', () => {
+  it('is a read or two for those that are added in one turn, and for those that end in one', async () => {
+    const world = await openWorld('redis');
+    const backend = await world.connect();
+    const redis = new Redis(world.url);
+    const inbox = new Inbox();
+    const consumer = backend.consumer({ queues: ['llm'], concurrency: 50, handler: inbox.handler });
+    try {
+      // The scripts are known to the connection by then.
+      await backend.queue.add([step()]);
+      const many = Array.from({ length: 49 }, () => step());
+      const before = await costOf(redis);
+      await Promise.all(many.map((one) => backend.queue.add([one])));
+      const added = await costOf(redis);
+      expect(added.reads - before.reads).toBeLessThan(5);
+      await consumer.start();
+      const held = await Promise.all(Array.from({ length: 50 }, () => inbox.next()));
+      const fetched = await costOf(redis);
+      for (const one of held) one.end(done);
+      let polls = 0;
+      await until(async () => {
+        polls += 1;
+        return (await redis.llen('{pawl:test}:pawl-llm:active')) === 0;
+      });
+      const ended = await costOf(redis);
+      expect(ended.reads - fetched.reads - polls).toBeLessThan(10);
+      // One script, and what it calls: neither a set of completed jobs nor a search for old ones.
+      expect((ended.calls - fetched.calls - polls) / held.length).toBeLessThan(24);
+    } finally {
+      inbox.endAll();
+      await consumer.stop(5_000);
+      await backend.close();
+      redis.disconnect();
+      await world.close();
+    }
+  });
+});
+
+/** Commands that Redis has carried out, those of scripts included, and how often it has read from a connection. */
+async function costOf(redis: Redis): Promise<{ calls: number; reads: number }> {
+  const stats = await redis.info('stats');
+  const read = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(stats)?.[1]);
+  return { calls: read('total_commands_processed'), reads: read('total_reads_processed') };
+}

@@ -82,7 +82,7 @@ export function queueContract(name: string, makeWorld: () => Promise<QueueWorld>
       await peer.queue.add([one]);
       const held = await inbox.next();
       await peer.queue.add([one, one]);
-      held.end(done);
+      held.end({ end: 'complete', note: 'seen', isKept: true });
       await until(async () => (await presence(peer.queue, one)) === 'absent');
       await peer.queue.add([one]);
       const again = { ...one, dispatch: 2 };

@@ -82,13 +82,12 @@ describe.each(queueBackends())('on the %s queue', (backend) => {
     return Object.fromEntries(found);
   }
 
-  /** Waits until the queue, too, is done with each job, and none of them has failed. */
+  /** Waits until the queue, too, is done with each job: those that ended well have left it. */
   async function jobsAreDone(steps: Record<string, { dispatchedAs: string }>): Promise<void> {
     const jobs = Object.values(steps).map(({ dispatchedAs }) => ({
       ...{ queue: 'tool', runId: dispatchedAs, seq: 2, dispatch: 1 },
     }));
-    const states = async () => (await fleet.dashboard.describe(jobs)).map((line) => /: (\w+),/.exec(line)?.[1]);
-    await expect.poll(states, patience).toEqual(jobs.map(() => 'completed'));
+    await expect.poll(() => fleet.dashboard.describe(jobs), patience).toEqual([]);
   }
 
   it('whatever a tool returns is recorded as text, bounded and storable, and its run goes on', async () => {

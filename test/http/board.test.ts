@@ -70,11 +70,15 @@ describe.each(queueBackends())('the board of the %s queue', { timeout: 60_000 },
     for (const id of ids) await settled(id, 'completed');
   });
 
-  it('a Retry of a completed job changes nothing', async () => {
+  it('a job added for a step that is done is refused, and shows why; its Retry changes nothing', async () => {
     const id = await start('complete this');
     await settled(id, 'completed');
     const before = await world.client.runs.events(id);
-    await press('retry', await job('completed', id));
+    const again = { data: { runId: id, seq: 1, dispatch: 1 }, options: { jobId: `${id}.1.1` } };
+    expect(await world.press('POST', '/pawl-llm/add', { name: 'step', ...again })).toBe(200);
+    const refused = await job('completed', id);
+    expect(refused.returnValue).toMatch(/done/);
+    await press('retry', refused);
     await until('the job to be completed again', withinMs, async () =>
       /done/.test(String((await world.jobs('completed')).find(({ data }) => data.runId === id)?.returnValue)),
     );
