@@ -59,7 +59,15 @@ export function faultyArguments(raw: string): string {
 }
 
 function good(text: string, args: unknown): ParsedArguments {
-  return { ok: true, args, text, canonical: canonicalJson(JSON.parse(text)) };
+  return {
+    ok: true,
+    args,
+    text,
+    // Asked for when a call is planned, and not again when it is performed.
+    get canonical() {
+      return canonicalJson(JSON.parse(text));
+    },
+  };
 }
 
 function faulty(raw: string, fault: string): ParsedArguments {

@@ -113,7 +113,8 @@ function estimateTokens(message: Message): number {
 export function assemblePrompt(window: Window, words: Words, notice: string | null = null): Message[] {
   const messages: Message[] = [];
   const stored = inOrder(window.messages).map(({ message }) => message);
-  const answers = new Map(stored.flatMap((message) => (message.role === 'tool' ? [[message.callId, message]] : [])));
+  const answers = new Map<string, Message>();
+  for (const message of stored) if (message.role === 'tool') answers.set(message.callId, message);
   for (const message of stored) {
     if (message.role === 'user') sayAsUser(messages, message.content);
     else if (message.role === 'assistant') {

@@ -50,15 +50,14 @@ export type Raced<T> =
   /** Aborted before it began, or too late for its claim. */
   | { ended: 'not_started' };
 
+/** The signal is made when it is first asked for: most tools never do. */
+export type Stop = Pick<AbortController, 'signal'>;
+
 /**
  * Runs work under the call's deadline and its abort, and does not wait for work that heeds neither: what it does later is
- * nobody's business. `work` gets a signal that fires at either.
+ * nobody's business. `work` gets the signal that fires at either.
  */
-export function raceCall<T>(
-  call: Call,
-  timeoutMs: number,
-  work: (signal: AbortSignal) => T | Promise<T>,
-): Promise<Raced<T>> {
+export function raceCall<T>(call: Call, timeoutMs: number, work: (stop: Stop) => T | Promise<T>): Promise<Raced<T>> {
   if (call.cause !== null || timeoutMs <= 0) return Promise.resolve({ ended: 'not_started' });
   const stopped = new AbortController();
   return new Promise((resolve) => {
@@ -76,10 +75,12 @@ export function raceCall<T>(
       end(raced);
       stopped.abort(new Error(why));
     };
-    const timer = setTimeout(() => stop({ ended: 'timeout' }, `timed out after ${timeoutMs} ms`), timeoutMs);
+    // In whole milliseconds, since Node keeps a list of timers for each duration that it meets.
+    const waitMs = Math.ceil(timeoutMs);
+    const timer = setTimeout(() => stop({ ended: 'timeout' }, `timed out after ${timeoutMs} ms`), waitMs);
     call.onAbort = () => stop({ ended: 'aborted' }, `aborted: ${call.cause}`);
     // What throws before it first waits has thrown all the same.
-    (async () => work(stopped.signal))().then(
+    (async () => work(stopped))().then(
       (value) => end({ ended: 'returned', value }),
       (thrown: unknown) => end({ ended: 'threw', thrown }),
     );

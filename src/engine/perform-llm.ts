@@ -51,8 +51,8 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const request = writeRequest(performance, model, window, noticeOf(agent, turns), lastBecause === null);
   const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
   // The adapter keeps the deadline itself, and its answer says what the call cost; the race is for one that does not.
-  const raced = await raceCall(call, timeoutMs > 0 ? timeoutMs + adapterGraceMs : 0, (signal) =>
-    llm.complete({ ...request, timeoutMs: Math.max(1, timeoutMs) }, signal),
+  const raced = await raceCall(call, timeoutMs > 0 ? timeoutMs + adapterGraceMs : 0, (stop) =>
+    llm.complete({ ...request, timeoutMs: Math.max(1, timeoutMs) }, stop.signal),
   );
   const sent: Usage = { ...noUsage, ...weigh(performance, model, window.tokens, 0), estimated: true };
   const asked: Asked = { model, window, lastBecause, repetition };
@@ -97,11 +97,11 @@ function modelOf(performance: LlmPerformance): string {
 
 /** Clients store the task uncounted; every other message carries its count. */
 async function countTask({ claim, llm }: LlmPerformance, model: string): Promise<StoredMessage[]> {
-  return Promise.all(
-    claim.messages.map(async (stored) =>
-      stored.tokens !== null ? stored : { ...stored, tokens: await countOnce(llm, stored, model, taskOf) },
-    ),
-  );
+  const history = [...claim.messages];
+  for (const [at, stored] of history.entries()) {
+    if (stored.tokens === null) history[at] = { ...stored, tokens: await countOnce(llm, stored, model, taskOf) };
+  }
+  return history;
 }
 
 async function windowRule({ agent, llm }: LlmPerformance, model: string): Promise<WindowRule> {
@@ -236,10 +236,13 @@ async function planCalls(
   const { agent, claim, llm } = performance;
   const planned = given.map((call) => planCall(agent, claim, call));
   const calls = withhold(planned, claim.run.conduct, repetition, agent.words);
-  const faults = await llm.countTokens(
-    model,
-    calls.map((call) => call.fault?.text ?? ''),
-  );
+  const faulty = calls.some((call) => call.fault !== null);
+  const faults = faulty
+    ? await llm.countTokens(
+        model,
+        calls.map((call) => call.fault?.text ?? ''),
+      )
+    : [];
   const once = calls.filter((call) => call.effect === 'once' && call.fault === null).map((call) => call.callHash);
   const identical = once.length === 0 ? new Map<string, number>() : await performance.unsettledOnce(once);
   return calls.map((call, index) => ({
@@ -282,11 +285,12 @@ function planCall(agent: Agent, { run, stops }: Claimed, call: LlmReply['calls']
     };
   }
   const parsed = tool.parse(call.arguments, agent.words);
+  const { canonical } = parsed;
   return {
     name: tool.name,
     arguments: parsed.text,
-    canonicalArguments: parsed.canonical,
-    callHash: callHash(tool.name, parsed.canonical),
+    canonicalArguments: canonical,
+    callHash: callHash(tool.name, canonical),
     effect: tool.effect,
     queue: tool.queue,
     maxAttempts: tool.attempts,

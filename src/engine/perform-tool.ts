@@ -13,7 +13,7 @@ import { canonicalJson, cleanText, cutMiddle, toStorableText } from '../core/sto
 import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
 import { isWithdrawn } from '../core/tool-stop.js';
 import type { Ids, Llm, Log, Store } from '../ports.js';
-import { type Call, raceCall } from './calls.js';
+import { type Call, raceCall, type Stop } from './calls.js';
 import type { Claimed } from './gaps.js';
 
 export interface ToolPerformance {
@@ -58,17 +58,16 @@ async function readOutput(performance: ToolPerformance, tool: Tool, args: unknow
 async function execute(
   performance: ToolPerformance,
   tool: Tool,
-  { args, canonical }: { args: unknown; canonical: string },
+  parsed: { args: unknown; canonical: string },
 ): Promise<Outcome> {
   const { agent, call } = performance;
+  const { args } = parsed;
   const objection = await objectionOf(performance, tool, args);
   if (objection !== null) return objection;
-  const key = tool.cacheMs === 0 ? null : keptUnder(performance, tool, canonical);
+  const key = tool.cacheMs === 0 ? null : keptUnder(performance, tool, parsed.canonical);
   const kept = key === null ? null : await keptResult(performance, key);
   if (kept !== null) return { kind: 'tool_value', value: await storable(performance, tool, kept), note: 'cache' };
-  const raced = await raceCall(call, call.remainingMs(), (signal) =>
-    tool.execute(args, contextOf(performance, signal)),
-  );
+  const raced = await raceCall(call, call.remainingMs(), (stop) => tool.execute(args, contextOf(performance, stop)));
   const tries = performance.claim.step.failures + 1;
   const once = tool.effect === 'once';
   switch (raced.ended) {
@@ -128,7 +127,7 @@ async function objectionOf(performance: ToolPerformance, tool: Tool, args: unkno
   const { agent, call } = performance;
   const { check } = tool;
   if (check === null) return null;
-  const raced = await raceCall(call, call.remainingMs(), (signal) => check(args, contextOf(performance, signal)));
+  const raced = await raceCall(call, call.remainingMs(), (stop) => check(args, contextOf(performance, stop)));
   switch (raced.ended) {
     case 'returned': {
       const objection: unknown = raced.value;
@@ -171,8 +170,8 @@ async function settleUnknown(performance: ToolPerformance, tool: Tool, args: unk
   const { onUnknown } = tool;
   let answer = typeof onUnknown === 'function' ? 'ask' : onUnknown;
   if (typeof onUnknown === 'function') {
-    const raced = await raceCall(call, call.remainingMs(), (signal) =>
-      onUnknown({ args, context: contextOf(performance, signal) }),
+    const raced = await raceCall(call, call.remainingMs(), (stop) =>
+      onUnknown({ args, context: contextOf(performance, stop) }),
     );
     if (raced.ended === 'aborted' || raced.ended === 'not_started') return aborted(performance, false);
     if (raced.ended === 'threw')
@@ -253,14 +252,16 @@ function modelOf(agent: Agent, claim: Claimed): string {
   return claim.run.model ?? agent.model ?? claim.run.llmName;
 }
 
-function contextOf({ claim, log }: ToolPerformance, signal: AbortSignal): ToolContext {
+function contextOf({ claim, log }: ToolPerformance, stop: Stop): ToolContext {
   const { run, step } = claim;
   return {
     runId: run.id,
     stepSeq: step.seq,
     attempt: step.attempt,
     idempotencyKey: step.idempotencyKey ?? '',
-    signal,
+    get signal() {
+      return stop.signal;
+    },
     get log() {
       return log();
     },

@@ -214,6 +214,17 @@ export function readRun(row: RunRow): RunState {
   };
 }
 
+const conductTexts = new WeakMap<Conduct, string>();
+
+/** A rule makes a new conduct where it changes it; every other record writes the one it found. */
+function conductText(conduct: Conduct): string {
+  const known = conductTexts.get(conduct);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(conduct);
+  conductTexts.set(conduct, text);
+  return text;
+}
+
 /** The columns of a run row that rules may change, as one record ready for JSON. */
 export function writeRun(run: RunState) {
   return {
@@ -251,7 +262,7 @@ export function writeRun(run: RunState) {
     reserve_output: run.reserve.outputTokens,
     reserve_usd: run.reserve.costUsd,
     objections: run.objections,
-    conduct: run.conduct === null ? null : JSON.stringify(run.conduct),
+    conduct: run.conduct === null ? null : conductText(run.conduct),
     window_from: run.windowFrom,
     last_event: run.lastEvent,
     output: run.output,

@@ -18,7 +18,7 @@ it('tells what became of the work', async () => {
 
 it('is aborted, though the work heeds the signal and would have an answer', async () => {
   const call = open();
-  const racing = raceCall(call, 1_000, async (signal) => {
+  const racing = raceCall(call, 1_000, async ({ signal }) => {
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
     return 'late';
   });
@@ -33,7 +33,7 @@ it('that timed out neither stops the next one of its call nor hides it from an a
   const first = await raceCall(call, 5, () => new Promise<void>((resolve) => (late = resolve)));
   expect(first).toEqual({ ended: 'timeout' });
   let signal: AbortSignal | null = null;
-  const second = raceCall(call, 1_000, (given) => {
+  const second = raceCall(call, 1_000, ({ signal: given }) => {
     signal = given;
     return delay(500, 'value', { signal: given });
   });
