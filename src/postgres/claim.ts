@@ -12,7 +12,7 @@ import { noStops, type ToolStop } from '../core/tool-stop.js';
 import type { ClaimAnswer, ClaimRequest, Refusal } from '../ports.js';
 import { gather } from './gather.js';
 import { type MessageRow, type RunRow, readMessage, readRun, readStep, type StepRow } from './rows.js';
-import type { RunCache } from './run-cache.js';
+import { type RunCache, readFrom } from './run-cache.js';
 
 /** Claims in one statement. */
 const mostAtOnce = 100;
@@ -25,7 +25,7 @@ const mostAtOnce = 100;
 // step it does not know becomes JSON where the row is at hand. The run's is that of its locked version.
 const claimSql = (locking: string) => `
 with r as materialized (
-  select id, agent, agent_version, started_at, window_from,
+  select id, agent, agent_version, started_at, window_from, ($10::int[])[array_position($1::text[], id)] as read_from,
     case when writes is distinct from ($9::int[])[array_position($1::text[], id)] then row_to_json(runs) end as run
   from pawl.runs
   where id = any($1) and ending_at is null and pause_at is null and finished_at is null
@@ -46,7 +46,7 @@ with r as materialized (
       or (s.status = 'running' and s.claim_token = a.token)
     )
     and exists (select 1 from pawl.workers w where w.id = $5 and w.state = 'live')
-  returning s.run_id, s.kind, s.effect, s.claim_token, s.attempt, s.claimed_at, s.claim_deadline, v.version, r.window_from,
+  returning s.run_id, s.kind, s.effect, s.claim_token, s.attempt, s.claimed_at, s.claim_deadline, v.version, r.window_from, r.read_from,
     r.agent_version, r.started_at as run_started_at, r.run, case when r.run is not null then row_to_json(s) end as step
 ), started as (
   update pawl.runs set
@@ -73,7 +73,8 @@ select
     'messages', (
       select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
       from pawl.messages m
-      where s.kind = 'llm' and m.run_id = s.run_id and (m.seq = 0 or m.seq >= s.window_from))) end as loaded,
+      where s.kind = 'llm' and m.run_id = s.run_id
+        and (m.seq >= greatest(s.window_from, s.read_from) or (m.seq = 0 and s.read_from = 0)))) end as loaded,
   (select json_agg(json_build_object('tool', t.tool, 'agent', nullif(t.agent, ''))) from pawl.tool_stops t) as stops,
   (select case when not exists (select 1 from started) and not exists (select 1 from s where s.effect = 'once')
     then set_config('synchronous_commit', 'off', true) end) as lasting
@@ -153,6 +154,7 @@ async function claimSteps(
   const [first] = requests;
   if (first === undefined) return new Map();
   const known = requests.map((request) => knownFor(cache, request));
+  const begun = requests.map(({ runId }) => beginningOf(cache, runId));
   const { rows } = await pool.query<ClaimRow>({
     name: locking === '' ? 'pawl-claim' : 'pawl-claims',
     text: claimSql(locking),
@@ -166,6 +168,7 @@ async function claimSteps(
       [...first.serves.keys()],
       [...first.serves.values()],
       writesKnown(requests, known),
+      begun.map(({ readFrom }) => readFrom),
     ],
   });
   const byToken = new Map(rows.map((row) => [row.token, row]));
@@ -173,13 +176,16 @@ async function claimSteps(
   requests.forEach((request, index) => {
     const row = byToken.get(request.token);
     if (row === undefined) return;
-    const claim = row.loaded === null ? recall(request, row, known[index] ?? null) : read(row, row.loaded);
+    const claim =
+      row.loaded === null ? recall(request, row, known[index] ?? null) : read(row, row.loaded, begun[index] ?? nothing);
     if (row.loaded !== null) cache.loaded(claim.run, claim.step.kind === 'llm' ? claim.messages : null);
     cache.claimed(request.runId, claim.step);
     taken.set(request.token, claim);
   });
   return taken;
 }
+
+const nothing: Beginning = { readFrom: 0, messages: [] };
 
 type Claimed = Extract<ClaimAnswer, { claimed: true }>;
 
@@ -195,7 +201,8 @@ function knownFor(cache: RunCache, { runId, seq }: ClaimRequest): Known | null {
   const step = known?.steps.get(seq);
   if (known === undefined || step === undefined) return null;
   if (step.kind === 'tool') return { run: known.run, step, messages: [] };
-  return known.messages === null ? null : { run: known.run, step, messages: [...known.messages] };
+  const isWhole = known.messages !== null && !known.isBehind;
+  return isWhole ? { run: known.run, step, messages: [...(known.messages ?? [])] } : null;
 }
 
 /** For each request the count of writes at which all that the batch asks of its run is known; -1: not all of it is. */
@@ -204,12 +211,31 @@ function writesKnown(requests: readonly ClaimRequest[], known: readonly (Known |
   return requests.map(({ runId }, index) => (unknown.has(runId) ? -1 : (known[index]?.run.writes ?? -1)));
 }
 
-function read(row: ClaimRow, loaded: NonNullable<ClaimRow['loaded']>): Claimed {
+/**
+ * The messages that a process knows of a run which others have gone on with, and the turn from which on it has to read: since
+ * messages are only added, at the end, what is before the last turn that it knows is all there.
+ */
+function beginningOf(cache: RunCache, runId: string): Beginning {
+  const known = cache.get(runId);
+  return { readFrom: readFrom(known), messages: known?.messages ?? [] };
+}
+
+interface Beginning {
+  readFrom: number;
+  /** Those of the turn to read from, and later ones, may be among them. */
+  messages: readonly StoredMessage[];
+}
+
+function read(row: ClaimRow, loaded: NonNullable<ClaimRow['loaded']>, begun: Beginning): Claimed {
+  const run = readRun({ ...loaded.run, status: 'running', ...loaded.started });
+  const step = readStep(loaded.step);
+  const isKnown = ({ seq }: StoredMessage) => seq < begun.readFrom && (seq === 0 || seq >= run.windowFrom);
+  const added = (loaded.messages ?? []).map(readMessage);
   return {
     claimed: true,
-    run: readRun({ ...loaded.run, status: 'running', ...loaded.started }),
-    step: readStep(loaded.step),
-    messages: (loaded.messages ?? []).map(readMessage),
+    run,
+    step,
+    messages: step.kind === 'llm' ? [...begun.messages.filter(isKnown), ...added] : [],
     stops: row.stops ?? noStops,
     now: new Date(row.now),
   };

@@ -15,7 +15,14 @@ export interface CachedRun {
   steps: Map<number, StepState>;
   /** Null: not read yet, since only tool steps were claimed here. */
   messages: StoredMessage[] | null;
+  /** Others have added messages since: these are the beginning, up to a turn whose answers may not all be there. */
+  isBehind: boolean;
   chars: number;
+}
+
+/** The turn from which on messages have to be read; what is before it is known. 0: nothing is known. */
+export function readFrom(known: CachedRun | undefined): number {
+  return known?.messages?.at(-1)?.seq ?? 0;
 }
 
 const keptRuns = 2_000;
@@ -30,15 +37,17 @@ export class RunCache {
     return this.runs.get(runId);
   }
 
-  /** A claim has read the run; `messages` where it read them too. */
+  /** A claim has read the run; `messages` where it read them too, else those known stay, as a beginning. */
   loaded(run: RunState, messages: StoredMessage[] | null): void {
     const known = this.runs.get(run.id);
     // What was recorded while the claim was under way is newer.
     if (known !== undefined && known.run.writes > run.writes) return;
-    const steps = known?.run.writes === run.writes ? known.steps : new Map<number, StepState>();
-    const kept = messages === null ? null : [...messages];
+    const isSame = known?.run.writes === run.writes;
+    const steps = isSame ? known.steps : new Map<number, StepState>();
+    const kept = messages === null ? (known?.messages ?? null) : [...messages];
+    const isBehind = messages === null && !(isSame && !known.isBehind);
     this.forget(run.id);
-    this.keep({ run, steps, messages: kept, chars: charsOf(kept) });
+    this.keep({ run, steps, messages: kept, isBehind, chars: charsOf(kept) });
   }
 
   claimed(runId: string, step: StepState): void {
@@ -58,9 +67,9 @@ export class RunCache {
     const isCut = windowFrom > known.run.windowFrom;
     known.run = { ...run, writes: run.writes + 1 };
     if (known.messages !== null) {
-      for (const message of messages) insert(known.messages, message);
+      if (!known.isBehind) for (const message of messages) insert(known.messages, message);
       if (isCut) known.messages = known.messages.filter(({ seq }) => seq === 0 || seq >= windowFrom);
-      known.chars = isCut ? charsOf(known.messages) : known.chars + charsOf(messages);
+      known.chars = isCut || known.isBehind ? charsOf(known.messages) : known.chars + charsOf(messages);
     }
     this.keep(known);
   }

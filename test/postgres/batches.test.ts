@@ -77,14 +77,16 @@ async function outputs(claims: readonly Claimed[]): Promise<(string | null)[]> {
 /** A lane whose statements the test counts, holds back, or loses the replies of. */
 function watched(lane: pg.Pool, meanwhile: (sent: number) => Promise<void> | void = () => {}) {
   const statements: unknown[][] = [];
+  const answers: pg.QueryResult[] = [];
   const query = async (statement: pg.QueryConfig) => {
     statements.push(statement.values ?? []);
     const sent = statements.length;
     const answer = await lane.query(statement);
+    answers.push(answer);
     await meanwhile(sent);
     return answer;
   };
-  return { lane: { query } as unknown as pg.Pool, statements };
+  return { lane: { query } as unknown as pg.Pool, statements, answers };
 }
 
 /** A transaction of another process that holds the run's lock. */
@@ -191,6 +193,33 @@ it('a run that somebody holds is waited for alone; its neighbours are claimed an
   });
   expect(await recording.waiting).toEqual(completed);
   expect(await outputs([heldClaim, claims.free])).toEqual(['waited', 'went on']);
+});
+
+it('a process that knows how a run began reads only what others have added', async () => {
+  const theirs = createStore(pool, lanes);
+  const { lane, answers } = watched(lanes.claims);
+  const ours = createStore(pool, { ...lanes, claims: lane });
+  const runId = await startRun();
+  const as = async (process: Store, seq: number, outcome: Outcome) => {
+    store = process;
+    const claimed = await claim(runId, seq);
+    await record(claimed, outcome);
+    return claimed.messages.map(({ seq, pos }) => `${seq}.${pos}`);
+  };
+  expect(await as(ours, 1, asks(call('look')))).toEqual(['0.0']);
+  await as(ours, 2, value('seen'));
+  await as(theirs, 3, asks(call('look'), call('look')));
+  await as(ours, 4, value('seen'));
+  await as(theirs, 5, value('seen'));
+  expect(await as(ours, 6, asks(call('look')))).toEqual(['0.0', '1.0', '1.1', '3.0', '3.1', '3.2']);
+  const loaded = answers
+    .flatMap(({ rows }) => rows as { loaded: { messages: { seq: number }[] } | null }[])
+    .at(-1)?.loaded;
+  expect(loaded?.messages.map(({ seq }) => seq)).toEqual([1, 1, 3, 3, 3]);
+  await as(ours, 7, value('seen'));
+  const sent = answers.length;
+  expect(await as(ours, 8, says('done'))).toEqual(['0.0', '1.0', '1.1', '3.0', '3.1', '3.2', '6.0', '6.1']);
+  expect(answers.slice(sent).map(({ rows }) => (rows[0] as { loaded: unknown }).loaded)).toEqual([null]);
 });
 
 it('siblings that end at once are recorded one after the other, each on what the one before left', async () => {
