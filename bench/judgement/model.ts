@@ -79,11 +79,7 @@ export function answerOf(request: AskedModel, seed: number): ScriptedAnswer {
 
 function isAskedForSummary({ messages }: AskedModel): boolean {
   const last = messages.at(-1);
-  return (
-    messages.length > 1 &&
-    last?.role === 'user' &&
-    /\b(write|give|make) .{0,40}summary|\bsummari[sz]e\b|摘要|总结/i.test(last.content)
-  );
+  return messages.length > 1 && last?.role === 'user' && /\bsummar(y|i[sz]e)\b|摘要|总结/i.test(last.content);
 }
 
 /** The task in a sentence, and whatever is known of it. */

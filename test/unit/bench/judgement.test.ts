@@ -161,6 +161,17 @@ describe('the scripted model', () => {
     expect(givenUp.length).toBeLessThan(seeds.length / 2);
   });
 
+  it('sums up what it knows when it is asked to, in whatever words, and reads it again', () => {
+    const day = { from: '2026-06-01', to: '2026-06-14', group_by: 'day', measure: 'amount' };
+    const known = call(0, day, '{"rows":[{"key":"2026-06-01","value":7}]}');
+    for (const words of ['Summarise the above.', 'Your summary will stand for it: write it now.']) {
+      const { text } = answerOf(asked(...known, { role: 'user', content: words }), 1);
+      expect(text).toContain(task.text);
+      const after = answerOf({ messages: [{ role: 'user', content: `${task.text}\n\n${text}` }], tools }, 1);
+      expect(after.text).toBe('The best is 2026-06-01 with 7.');
+    }
+  });
+
   it('asks for one thing after the other where the task wants it so', () => {
     const five = tasks.find(({ set }) => set === 'large')?.text ?? '';
     const asks = seeds.map(
