@@ -32,13 +32,20 @@ export interface Repetition {
 /** The repetition a run is in, the highest rung first; null: none. */
 export function findRepetition(conduct: Conduct | null, rule: LoopRule): Repetition | null {
   if (conduct === null) return null;
-  let found: Repetition | null = null;
+  let found: Repetition | null = beforeTheBreaker(conduct, rule);
   for (let period = 1; period <= Math.min(rule.cycle, conduct.asked.length); period++) {
     for (const repetition of [identical(conduct, rule, period), sameArguments(conduct, rule, period)]) {
       if (repetition !== null && (found === null || heightOf(repetition) > heightOf(found))) found = repetition;
     }
   }
   return found;
+}
+
+/** Where one more failed turn opens the breaker, a model that asks for the same again is told while it can still heed it. */
+function beforeTheBreaker(conduct: Conduct, rule: LoopRule): Repetition | null {
+  const sameAsked = conduct.sameAsked[0] ?? 0;
+  if (sameAsked === 0 || conduct.failedTurns === 0 || conduct.failedTurns !== rule.toolFailures - 1) return null;
+  return { rung: 'tell', period: 1, turns: sameAsked + 1, sameResults: (conduct.same[0] ?? 0) > 0 };
 }
 
 function heightOf({ rung }: Repetition): number {

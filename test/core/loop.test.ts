@@ -89,6 +89,26 @@ describe('the loop guard', () => {
     expect(rungs(mended)).toEqual([null, null, null]);
   });
 
+  it('tells a model that repeats a failing call before the breaker opens, not when it is too late', () => {
+    const failed = times(2, [['look', 'threw: down']] as Turn);
+    expect(rungs(failed)).toEqual([null, 'tell']);
+    const changing: Turn[] = [[['look', 'threw: 1']], [['look', 'threw: 2']]];
+    expect(findRepetition(remembered(changing), rule)).toEqual({
+      rung: 'tell',
+      period: 1,
+      turns: 2,
+      sameResults: false,
+    });
+    expect(rungs([...failed, ...failed], { toolFailures: 5 }), 'the breaker is far').toEqual([
+      null,
+      null,
+      'tell',
+      'withhold',
+    ]);
+    expect(rungs([[['look', 'threw: down']], [['look else', 'threw: down']]]), 'another way').toEqual([null, null]);
+    expect(rungs(times(2, [['look', 'nothing']] as Turn)), 'nothing failed').toEqual([null, null]);
+  });
+
   it('counts calls that were withheld as what they would have been', () => {
     const same = times(4, [['look', 'nothing']] as Turn);
     expect(rungs([...same, [['look', 'withheld']]])).toEqual([null, null, 'tell', 'withhold', 'answer']);
