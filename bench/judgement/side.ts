@@ -40,7 +40,5 @@ export interface Side {
 }
 
 export const modelName = 'gpt-4o-mini';
-/** Tokens of history that either side is told to keep within. */
-export const windowTokens = 8_000;
 export const instructions =
   'You answer questions about the orders of a shop for office supplies. Take every figure from the tools. Answer in a few sentences, with the figures.';

@@ -14,7 +14,7 @@ const lookEveryMs = 100;
 export const pawl: Side = {
   title: 'Pawl',
   packages: [],
-  how: 'a worker on Postgres and Redis, which records each step; an agent with default options but the window and the time a tool may take',
+  how: 'a worker on Postgres and Redis, which records each step; an agent with default options but the time of a tool, two tries of a call, 200 ms between them, and listings cut to 3,000 characters',
   async open({ modelUrl, warehouse, databaseUrl, redisUrl }) {
     await migrate(databaseUrl);
     const worker = await startWorkerProcess({
@@ -75,6 +75,7 @@ function agentOf(warehouse: Warehouse) {
     effect: 'none',
     timeoutMs: toolTimeoutMs,
     attempts: 2,
+    maxOutputChars: 3_000,
     execute: (args, { signal }) => warehouse.list(args, signal),
   });
   return defineAgent({
