@@ -55,6 +55,13 @@ export function formatTokens(usage: Usage | null): string {
   return `${formatCount(usage.inputTokens)} in, ${formatCount(usage.outputTokens)} out`;
 }
 
+/** `63 % cached`: the share of the prompt that the provider had cached; empty where it had nothing. */
+export function formatCached(usage: Usage | null): string {
+  if (usage === null || usage.cachedInputTokens <= 0 || usage.inputTokens <= 0) return '';
+  const share = Math.min(1, usage.cachedInputTokens / usage.inputTokens);
+  return `${Math.max(1, Math.round(share * 100))} % cached`;
+}
+
 /** `$0.0021`, `~$0.0021` when a part of it is an estimate; empty when no price is known. */
 export function formatCost(usage: Usage | null): string {
   if (usage === null || usage.costUsd === null) return '';

@@ -4,7 +4,16 @@
  */
 import type { EventView, RunView, StepView } from '../core/view.js';
 import { commandsAfter, explainWait, wordsOfReason } from './explain.js';
-import { countOf, formatAge, formatCost, formatMs, formatSpan, formatTime, formatTokens } from './format.js';
+import {
+  countOf,
+  formatAge,
+  formatCached,
+  formatCost,
+  formatMs,
+  formatSpan,
+  formatTime,
+  formatTokens,
+} from './format.js';
 import { jsonText } from './output.js';
 import { rulingLines, stepLine } from './step-line.js';
 import type { Colour, Terminal } from './terminal.js';
@@ -105,12 +114,12 @@ export function totals(run: RunView, now: Date): string {
 
 function usageText(run: RunView): string {
   const { usage } = run;
-  const cached = usage.cachedInputTokens === 0 ? '' : ` (${usage.cachedInputTokens.toLocaleString('en-US')} cached)`;
+  const cached = formatCached(usage);
   const tokens = formatTokens(usage);
   const parts = [
     countOf(run.steps, 'step'),
     countOf(run.turns, 'turn'),
-    tokens === '' ? '' : `tokens ${tokens}${cached}`,
+    tokens === '' ? '' : `tokens ${tokens}${cached === '' ? '' : ` (${cached})`}`,
     formatCost(usage),
   ];
   return parts.filter((part) => part !== '').join(' · ') + (usage.estimated ? ' (partly an estimate)' : '');

@@ -4,7 +4,7 @@
 import type { Command } from 'commander';
 import type { StepView } from '../core/view.js';
 import type { Cli } from './cli.js';
-import { formatCost, formatSpan, formatTokens } from './format.js';
+import { formatCached, formatCost, formatSpan, formatTokens } from './format.js';
 import { messagesText } from './messages-text.js';
 import { type Column, examples, type Format, outputOption, printList, printOne, table } from './output.js';
 import { runPage, textOf } from './run-page.js';
@@ -47,6 +47,7 @@ function addSteps(runs: Command, cli: Cli): void {
     ...[
       { title: 'TOOK', align: 'right' as const },
       { title: 'TOKENS', align: 'right' as const },
+      { title: 'CACHED', align: 'right' as const },
       { title: 'COST', align: 'right' as const },
     ],
     { title: 'OUTPUT', stretches: true },
@@ -61,7 +62,8 @@ function addSteps(runs: Command, cli: Cli): void {
       const data = await withRuns(cli.world, ({ runs }) => runs.steps(id));
       const row = (step: StepView): string[] => [
         ...[String(step.seq), step.kind, clip(oneLine(step.name), 32), stepStatus(step), String(step.attempt)],
-        ...[formatSpan(step.startedAt, step.finishedAt, now()), formatTokens(step.usage), formatCost(step.usage)],
+        ...[formatSpan(step.startedAt, step.finishedAt, now()), formatTokens(step.usage)],
+        ...[formatCached(step.usage).replace(' cached', ''), formatCost(step.usage)],
         clip(
           oneLine(step.error === null ? textOf(step.output ?? '') : `${step.error.code}: ${step.error.message}`),
           100,

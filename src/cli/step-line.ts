@@ -3,7 +3,7 @@
  * And one line for each other thing that happened to a run. Next: follow.ts.
  */
 import type { EventView, StepView } from '../core/view.js';
-import { formatCost, formatMs, formatSpan, formatTokens } from './format.js';
+import { formatCached, formatCost, formatMs, formatSpan, formatTokens } from './format.js';
 import type { Colour, Paint } from './terminal.js';
 import { clip, oneLine, padEnd, padStart } from './width.js';
 
@@ -15,6 +15,8 @@ export function stepLine(step: StepView, paint: Paint, more: { asked?: number; n
   const notes: string[] = [];
   if (more.asked !== undefined) notes.push(`asks for ${more.asked === 1 ? 'a tool' : `${more.asked} tools`}`);
   if (step.note === 'cache') notes.push('from the cache');
+  const cached = formatCached(step.usage);
+  if (cached !== '') notes.push(cached);
   if (step.attempt > 1) notes.push(`attempt ${step.attempt}`);
   if (step.crashes > 0) notes.push(`survived ${step.crashes === 1 ? 'a crash' : `${step.crashes} crashes`}`);
   if (step.error !== null) notes.push(`${step.error.code}: ${clip(oneLine(step.error.message), 100)}`);

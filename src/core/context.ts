@@ -9,7 +9,7 @@ import type { Words } from './words.js';
 export interface WindowRule {
   /** Tokens a prompt may hold: the window without what is reserved for the answer. */
   budgetTokens: number;
-  /** Tokens of the system message and the tools. */
+  /** Tokens of the system message, the tools and the schema of the answer. */
   fixedTokens: number;
   /** Shares of the budget: a prompt above the first is cut down to the second. */
   compactAt: number;
@@ -102,7 +102,8 @@ function tokensOf(stored: StoredMessage): number {
 /** For a message not yet counted: on the high side, a token for three bytes. */
 function estimateTokens(message: Message): number {
   const calls = message.role === 'assistant' ? message.toolCalls : [];
-  const text = (message.content ?? '') + calls.map((call) => call.name + call.arguments).join('');
+  const reasoning = message.role === 'assistant' ? (message.reasoning ?? '') : '';
+  const text = (message.content ?? '') + reasoning + calls.map((call) => call.name + call.arguments).join('');
   return Math.ceil(Buffer.byteLength(text) / 3);
 }
 

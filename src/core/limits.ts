@@ -71,6 +71,15 @@ export function reachedLimit(run: RunState, now: Date): Reason | null {
   return reachedBudget(run, onLimit === 'finish' ? 2 : 1);
 }
 
+/** Turns a run may still begin, that of the LLM step about to run (counted in `stepsUsed` already) included. */
+export function turnsLeft(run: RunState): number {
+  const { maxSteps, maxTurns, onLimit } = run.limits;
+  // A turn takes its LLM step and a tool step at least; under `finish` the step of the last answer is kept back.
+  const keptBack = onLimit === 'finish' ? 1 : 0;
+  const bySteps = Math.floor((maxSteps - run.stepsUsed + 1 - keptBack) / 2);
+  return Math.max(0, Math.min(maxTurns - run.turnsUsed, bySteps));
+}
+
 /** Judges an LLM step before it spends anything. */
 export function guardLlmStep(run: RunState, now: Date): Guard {
   // Past the deadline itself there is no time left for a last call either.

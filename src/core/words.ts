@@ -6,7 +6,7 @@
 import type { Issue } from './issues.js';
 import type { Language } from './language.js';
 import type { Repetition } from './loop.js';
-import type { Reason } from './run.js';
+import type { OnLimit, Reason } from './run.js';
 
 export interface Words {
   unknownTool(name: string, tools: readonly string[]): string;
@@ -43,6 +43,8 @@ export interface Words {
   noResult(): string;
   /** Stands with the last request of a run, which offers no tools. */
   lastTurn(reason: Reason): string;
+  /** Stands with the requests of the last turns before a limit. `left`: turns that may call tools, this one included. */
+  turnsLeft(left: number, onLimit: OnLimit): string;
   objection(issues: readonly Issue[]): string;
   answerNotJson(problem: string): string;
   /** The agent's `verify` objects to the final answer. */
@@ -122,6 +124,16 @@ const english: Words = {
   noResult: () => '(no result was recorded for this call)',
   lastTurn: (reason) =>
     `[Pawl] The run has reached ${limitsInEnglish[reason] ?? reason}. Tools can no longer be called. Give your final answer now from what is known, and say what is missing.`,
+  turnsLeft: (left, onLimit) => {
+    if (left === 0) return '[Pawl] No room is left for a tool call. Give your final answer now.';
+    const turns = left === 1 ? 'This is the last turn' : `${left} turns are left, this one included,`;
+    const then = {
+      finish: 'After that your final answer is asked for.',
+      fail: 'A run without its final answer by then fails.',
+      suspend: 'Then the run stops and waits for a person.',
+    };
+    return `[Pawl] ${turns} in which you can call tools. ${then[onLimit]}`;
+  },
   objection: (issues) =>
     `[Pawl] The answer does not fit its schema.\n${list(issues, 'expected', 'got', 'the answer')}\nAnswer again with one JSON value that fits, and nothing else.`,
   answerNotJson: (problem) =>
@@ -198,6 +210,16 @@ const chinese: Words = {
   noResult: () => '(没有记录到这次调用的结果)',
   lastTurn: (reason) =>
     `[Pawl] 运行已达到${limitsInChinese[reason] ?? reason},不能再调用工具。请根据已知内容立即给出最终回答,并说明缺少什么。`,
+  turnsLeft: (left, onLimit) => {
+    if (left === 0) return '[Pawl] 已没有余地再调用工具,请立即给出最终回答。';
+    const turns = left === 1 ? '这是最后一轮' : `包括本轮在内,还剩 ${left} 轮`;
+    const then = {
+      finish: '之后会要求你给出最终回答。',
+      fail: '届时没有最终回答的运行会失败。',
+      suspend: '之后运行会停下来等待人工处理。',
+    };
+    return `[Pawl] ${turns}可以调用工具。${then[onLimit]}`;
+  },
   objection: (issues) =>
     `[Pawl] 回答不符合其 schema。\n${list(issues, '应为', '实际为', '回答')}\n请重新回答:只给出一个符合要求的 JSON 值。`,
   answerNotJson: (problem) => `[Pawl] 回答不是 JSON(${problem})。请重新回答:只给出一个符合 schema 的 JSON 值。`,

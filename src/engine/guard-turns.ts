@@ -5,6 +5,7 @@
 import type { Agent, StopLook } from '../core/agent.js';
 import type { Conduct } from '../core/conduct.js';
 import { describeThrown } from '../core/errors.js';
+import { turnsLeft } from '../core/limits.js';
 import { brokenBy, findRepetition, goesOn } from '../core/loop.js';
 import type { StoredMessage, ToolCall } from '../core/message.js';
 import type { Outcome, PlannedCall } from '../core/outcome.js';
@@ -54,13 +55,24 @@ export function guardTurns({ agent, claim }: Look, lastBecause: Reason | null): 
   };
 }
 
-/** Pawl's word at the end of the request. */
+/** Turns before a limit in which the model is told how many are left. */
+const lastTurns = 3;
+
+/**
+ * Pawl's word at the end of the request, where it changes nothing of the head that a provider has cached: the limit that
+ * makes this the last call, a repetition, how many turns are left.
+ */
 export function noticeOf(
-  { words }: { words: Words },
+  { agent: { words, tools }, claim: { run } }: Pick<Look, 'agent' | 'claim'>,
   { lastBecause, repetition }: { lastBecause: Reason | null; repetition: AskedRepetition },
 ): string | null {
   if (lastBecause !== null) return words.lastTurn(lastBecause);
-  return repetition === null ? null : words.repeats(repetition);
+  const left = turnsLeft(run);
+  const notices = [
+    ...(repetition === null ? [] : [words.repeats(repetition)]),
+    ...(tools.length === 0 || left > lastTurns ? [] : [words.turnsLeft(left, run.limits.onLimit)]),
+  ];
+  return notices.length === 0 ? null : notices.join('\n\n');
 }
 
 /** The calls of a reply, those that go on with a repetition the model was told of not to be executed. */

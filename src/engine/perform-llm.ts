@@ -48,7 +48,7 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const history = await countTask(performance, model);
   const rule = await windowRule(performance, model);
   const window = chooseWindow(history, claim.run.windowFrom, rule);
-  const request = writeRequest(performance, model, window, noticeOf(agent, turns), lastBecause === null);
+  const request = writeRequest(performance, model, window, noticeOf(performance, turns), lastBecause === null);
   const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
   // The adapter keeps the deadline itself, and its answer says what the call cost; the race is for one that does not.
   const raced = await raceCall(call, timeoutMs > 0 ? timeoutMs + adapterGraceMs : 0, (stop) =>
@@ -120,6 +120,7 @@ const taskOf = (stored: StoredMessage) => [stored.message.content ?? ''];
 const headOf = (agent: Agent) => [
   agent.instructions,
   ...agent.tools.map(({ name, description, parameters }) => JSON.stringify({ name, description, parameters })),
+  ...(agent.outputSchema === null ? [] : [JSON.stringify(agent.outputSchema)]),
 ];
 
 function writeRequest(

@@ -1,7 +1,7 @@
 /** What a run may spend, and what happens at each limit under `finish`, `fail` and `suspend`. */
 import { describe, expect, it } from 'vitest';
 import { pauseRun, redriveRun, resumeRun } from '../../src/core/commands.js';
-import { deadlineActsAt, deadlineReserveMs, guardLlmStep, roomForCalls } from '../../src/core/limits.js';
+import { deadlineActsAt, deadlineReserveMs, guardLlmStep, roomForCalls, turnsLeft } from '../../src/core/limits.js';
 import { meetDeadline } from '../../src/core/recover.js';
 import type { Limits } from '../../src/core/run.js';
 import {
@@ -32,6 +32,27 @@ function guard(scenario: Scenario): string | null {
 const look = call('look');
 const resume = (scenario: Scenario, raised: Partial<Limits> = {}) =>
   scenario.change((draft) => resumeRun(draft, raised));
+
+describe('the turns that are left', () => {
+  it.each(['finish', 'fail', 'suspend'] as const)(
+    'under %s are those in which the guard lets a tool be called',
+    (onLimit) => {
+      for (let maxSteps = 1; maxSteps <= 9; maxSteps++) {
+        for (let maxTurns = 1; maxTurns <= 4; maxTurns++) {
+          const scenario = at({ maxSteps, maxTurns, onLimit });
+          const left = turnsLeft(scenario.run);
+          let made = 0;
+          for (let seq = 1; guard(scenario) === null && roomForCalls(scenario.run, 1) > 0; seq += 2) {
+            scenario.perform(seq, asks(look));
+            scenario.perform(seq + 1, value('seen'));
+            made += 1;
+          }
+          expect([maxSteps, maxTurns, left]).toEqual([maxSteps, maxTurns, made]);
+        }
+      }
+    },
+  );
+});
 
 describe('maxSteps', () => {
   it('under finish keeps a step back for the last call, which has no tools and is no turn', () => {

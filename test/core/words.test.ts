@@ -29,6 +29,7 @@ function everything(words: Words): Record<keyof Words, string> {
     emptyResult: words.emptyResult(),
     noResult: words.noResult(),
     lastTurn: words.lastTurn('deadline'),
+    turnsLeft: words.turnsLeft(17, 'finish'),
     objection: words.objection(issues),
     answerNotJson: words.answerNotJson('P'),
     answerRefused: words.answerRefused('boom'),

@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { countOf, formatAge, formatCost, formatMs, formatSpan, formatTokens } from '../../../src/cli/format.js';
+import {
+  countOf,
+  formatAge,
+  formatCached,
+  formatCost,
+  formatMs,
+  formatSpan,
+  formatTokens,
+} from '../../../src/cli/format.js';
 import { noUsage } from '../../../src/core/run.js';
 
 const now = new Date('2026-03-01T12:00:00Z');
@@ -40,6 +48,9 @@ describe('numbers as people read them', () => {
   it('tokens and counts are grouped', () => {
     expect(formatTokens({ ...noUsage, inputTokens: 1_204, outputTokens: 88 })).toBe('1,204 in, 88 out');
     expect(formatTokens(noUsage)).toBe('');
+    expect(formatCached({ ...noUsage, inputTokens: 1_200, cachedInputTokens: 756 })).toBe('63 % cached');
+    expect(formatCached({ ...noUsage, inputTokens: 1_200_000, cachedInputTokens: 1 })).toBe('1 % cached');
+    expect([formatCached({ ...noUsage, inputTokens: 1_200 }), formatCached(null)]).toEqual(['', '']);
     expect([countOf(1, 'run'), countOf(5_000, 'run')]).toEqual(['1 run', '5,000 runs']);
   });
 });

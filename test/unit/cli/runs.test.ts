@@ -170,6 +170,15 @@ describe('runs show', () => {
     ]);
   });
 
+  it('says of the run and of each step what share of the prompts the provider had cached', async () => {
+    const usage = { ...aRun().usage, inputTokens: 2_000, cachedInputTokens: 1_500 };
+    const runs = { ...silent, get: async () => aRun({ usage }), steps: async () => [aStep({ usage })] };
+    const { out } = await pawl(['runs', 'show', 'run_1'], { runs });
+    expect(out).toContain('tokens 2,000 in, 88 out (75 % cached)');
+    expect(out).toMatch(/gpt-4o-mini.* 75 % cached/);
+    expect((await pawl(['runs', 'steps', 'run_1'], { runs })).out).toMatch(/CACHED.*\n.*gpt-4o-mini.* 75 % /);
+  });
+
   it('says of a limit of cost that it is not kept where no price is known', async () => {
     const limits = { ...aRun().limits, maxTokens: 5_000, maxCostUsd: 0.5 };
     const priced = { ...silent, get: async () => aRun({ limits }), steps: async () => [] };
