@@ -56,7 +56,7 @@ export type Refusal =
   | 'suspect_slot';
 
 export type ClaimAnswer =
-  /** `messages`: for an LLM step the task and the history from the run's `windowFrom` on, in order; else empty. */
+  /** `messages`: for an LLM step the messages that are `isShown`, in order; else empty. */
   | {
       claimed: true;
       run: RunState;

@@ -145,6 +145,12 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
       return warning(`the answer was handed back: ${clip(text(data.objection).replace(/^\[Pawl\] /, ''), 160)}`);
     case 'run.trimmed':
       return plain(`the turns before step ${text(data.from)} are left out of the prompt`);
+    case 'run.digested':
+      return plain(`tool results before step ${text(data.before)} are shortened to a line in the prompt`);
+    case 'run.compacted':
+      return plain(
+        `the turns before step ${text(data.before)} are summed up: the prompt shrank from ${text(data.tokensBefore)} to ${text(data.tokensAfter)} tokens`,
+      );
     case 'run.price_unknown':
       return warning(
         `no price is known for ${text(data.model)}: the limit of cost is not kept, only tokens are counted`,
@@ -184,6 +190,8 @@ const rulings: ReadonlySet<string> = new Set([
     'run.loop',
     'run.price_unknown',
     'run.trimmed',
+    'run.digested',
+    'run.compacted',
     'run.redriven',
     'run.tool_closed',
   ],

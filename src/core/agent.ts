@@ -48,6 +48,8 @@ export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInp
     compactTo?: number;
     /** The newest turns, kept while they fit. */
     keepTurns?: number;
+    /** Whether turns are summed up, by a step of its own, before they are left out. */
+    summary?: boolean;
     /** Not built in this version: */
     facts?: 0;
   };
@@ -117,6 +119,7 @@ export interface Agent {
     compactAt: number;
     compactTo: number;
     keepTurns: number;
+    summary: boolean;
   }>;
   readonly temperature: number | null;
   readonly maxOutputTokens: number | null;
@@ -321,7 +324,7 @@ function functionOf(check: Options, field: string): unknown {
 }
 
 function contextOf(context: Options): Agent['context'] {
-  context.knowsOnly(['windowTokens', 'compactAt', 'compactTo', 'keepTurns', 'facts']);
+  context.knowsOnly(['windowTokens', 'compactAt', 'compactTo', 'keepTurns', 'summary', 'facts']);
   context.notBuilt('facts', (facts) => facts === 0);
   const compactAt = context.optionalNumber('compactAt', 0.1, 1) ?? 0.8;
   const compactTo = context.optionalNumber('compactTo', 0.05, 1) ?? Math.min(0.5, compactAt * 0.625);
@@ -331,5 +334,6 @@ function contextOf(context: Options): Agent['context'] {
     compactAt,
     compactTo,
     keepTurns: context.integer('keepTurns', 4, 1, 1_000),
+    summary: context.boolean('summary', true),
   });
 }

@@ -178,6 +178,7 @@ export function redriveRun(
   draft.reopenRun();
   // The revived run takes the version that is served now: what was wrong may have been put right in the agent.
   run.agentVersion = null;
+  run.budgetTokens = null;
   draft.event('run.redriven', null, { by, steps: dead.map((step) => step.seq) });
   // Whatever is cancelled in a failed run was so by its end: a call left out would leave its turn without an answer.
   for (const step of draft.all()) if (step.status === 'dead' || step.status === 'cancelled') revive(draft, step);

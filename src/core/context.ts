@@ -1,73 +1,123 @@
 /**
- * Which part of its history a model is shown, and the request's messages made from it. History is cut in whole turns, rarely
- * and in big steps, so that the head of the prompt stays the same between cuts and the provider's cache holds. The task is
- * never cut. Nothing here counts tokens: each message brings its count. See message.ts for the order of a history.
+ * Which part of its history a model is shown, and the request's messages made from it. Old tool results shrink to a line,
+ * then whole turns are left out: rarely and in big steps, so that the head of the prompt stays the same between them and the
+ * provider's cache holds. The task and the newest summary are never left out. Nothing here counts tokens: each message brings
+ * its count. See message.ts for the order of a history, compact.ts for summaries.
  */
+import { digestsOf } from './digest.js';
 import { type Message, type StoredMessage, tokensPerMessage } from './message.js';
+import type { RunState } from './run.js';
 import type { Words } from './words.js';
+
+/** What a run's row keeps of its window. Neither ever goes back. */
+export interface WindowState {
+  /** Turns before this seq are left out. 0: none are. */
+  windowFrom: number;
+  /** Results of turns before this seq are shown as a line. */
+  digestBefore: number;
+}
 
 export interface WindowRule {
   /** Tokens a prompt may hold: the window without what is reserved for the answer. */
   budgetTokens: number;
   /** Tokens of the system message, the tools and the schema of the answer. */
   fixedTokens: number;
-  /** Shares of the budget: a prompt above the first is cut down to the second. */
+  /** Shares of the budget: a prompt above the first is brought down to the second. */
   compactAt: number;
   compactTo: number;
-  /** The newest turns, kept while they fit the budget; the newest one is kept in any case. */
+  /** The newest turns, kept whole while they fit the budget; the newest one is kept in any case. */
   keepTurns: number;
+  words: Words;
 }
 
-export interface Window {
-  /** The task and the turns to send, in order. */
+export interface Window extends WindowState {
+  /** The task, the newest summary and the turns to send, in order. */
   messages: StoredMessage[];
-  /** Never below the one given. */
-  windowFrom: number;
   /** Tokens of the prompt, the fixed ones included. */
   tokens: number;
 }
 
-interface Turn {
+export interface Turn {
   seq: number;
   messages: StoredMessage[];
+  /** With its results whole, and with those shortened that a line is much shorter than. */
   tokens: number;
+  digested: number;
+  /** Holds a call that nothing has answered. */
+  isOpen: boolean;
 }
 
-/** The window for the next request. Within the budget's first share it is the one it was. */
-export function chooseWindow(history: readonly StoredMessage[], windowFrom: number, rule: WindowRule): Window {
-  const { pinned, turns, tokens } = divide(history, windowFrom, rule);
-  if (tokens <= rule.budgetTokens * rule.compactAt) return windowOf(pinned, turns, windowFrom, tokens);
-  return cut(pinned, turns, windowFrom, tokens, rule);
+export interface History {
+  pinned: StoredMessage[];
+  /** Of the task, the summary and what is fixed. */
+  pinnedTokens: number;
+  turns: Turn[];
+}
+
+/** Whether the messages of a seq are of the window: the task, the newest summary, and the turns not left out. */
+export function isShown(seq: number, run: Pick<RunState, 'windowFrom' | 'summarySeq'>): boolean {
+  return seq === 0 || seq >= run.windowFrom || seq === run.summarySeq;
+}
+
+/** The window for the next request. Up to the budget's first share it is the one it was. */
+export function chooseWindow(stored: readonly StoredMessage[], state: WindowState, rule: WindowRule): Window {
+  const before = windowOf(divide(stored, state, rule, state.digestBefore), state);
+  if (before.tokens <= rule.budgetTokens * rule.compactAt) return before;
+  const history = divide(stored, state, rule);
+  const digested = windowOf(history, digestOlder(history, state, rule));
+  return digested.tokens <= enough(rule) ? digested : cut(history, digested, rule);
+}
+
+/** What a step must reach, or the next one would come after a few turns: halfway between the two shares. */
+export function enough({ budgetTokens, compactAt, compactTo }: WindowRule): number {
+  return (budgetTokens * (compactAt + compactTo)) / 2;
 }
 
 /**
- * A smaller window than the one that turned out not to fit, or null when nothing is left to cut: tokens were counted by
- * other rules than the provider's, so the counts are believed only as shares of one another.
+ * The budget to go on with after a prompt that turned out not to fit, or null where none of its turns can be left out:
+ * tokens were counted by other rules than the provider's, so the counts are believed only as shares of one another.
  */
-export function shrinkWindow(history: readonly StoredMessage[], windowFrom: number, rule: WindowRule): Window | null {
-  const { pinned, turns, tokens } = divide(history, windowFrom, rule);
-  if (turns.length < 2) return null;
-  const budgetTokens = Math.min(tokens, rule.budgetTokens);
-  const smaller = cut(pinned, turns, windowFrom, tokens, { ...rule, budgetTokens, keepTurns: 1 });
-  if (smaller.windowFrom > windowFrom) return smaller;
-  return cut(pinned, turns, windowFrom, tokens, { ...rule, budgetTokens: 0, keepTurns: 1 });
+export function budgetAfterOverflow(
+  stored: readonly StoredMessage[],
+  state: WindowState,
+  rule: WindowRule,
+): number | null {
+  const { tokens } = windowOf(divide(stored, state, rule), state);
+  const budgetTokens = Math.floor(Math.min(tokens, rule.budgetTokens) * 0.8);
+  const smaller = chooseWindow(stored, state, { ...rule, budgetTokens });
+  return smaller.tokens < tokens ? budgetTokens : null;
 }
 
-function divide(history: readonly StoredMessage[], windowFrom: number, rule: WindowRule) {
-  const ordered = inOrder(history);
-  const pinned = ordered.filter((stored) => stored.seq === 0);
+/** `digestTo`: only of turns before this seq it is asked what they are shortened. */
+export function divide(
+  stored: readonly StoredMessage[],
+  state: WindowState,
+  rule: WindowRule,
+  digestTo = Number.POSITIVE_INFINITY,
+): History {
+  const ordered = inOrder(stored);
+  const summary = ordered.findLast(isSummary);
+  const pinned = ordered.filter((one) => one.seq === 0 || one === summary);
+  const shown = ordered.filter((one) => one.seq !== 0 && one.seq >= state.windowFrom && !isSummary(one));
+  const digests = digestsOf(
+    shown.filter(({ seq }) => seq < digestTo),
+    rule.words,
+  );
   const turns: Turn[] = [];
-  for (const stored of ordered) {
-    if (stored.seq === 0 || stored.seq < windowFrom) continue;
-    const last = turns.at(-1);
-    if (last?.seq !== stored.seq) turns.push({ seq: stored.seq, messages: [stored], tokens: tokensOf(stored) });
-    else {
-      last.messages.push(stored);
-      last.tokens += tokensOf(stored);
+  for (const one of shown) {
+    let last = turns.at(-1);
+    if (last?.seq !== one.seq) {
+      last = { seq: one.seq, messages: [], tokens: 0, digested: 0, isOpen: false };
+      turns.push(last);
     }
+    const tokens = tokensOf(one);
+    const digest = digests.get(one);
+    last.messages.push(one);
+    last.tokens += tokens;
+    last.digested += digest === undefined ? tokens : Math.min(tokens, roughTokens(digest) + tokensPerMessage);
   }
-  const head = pinned.reduce((sum, stored) => sum + tokensOf(stored), rule.fixedTokens);
-  return { pinned, turns, tokens: turns.reduce((sum, turn) => sum + turn.tokens, head) };
+  for (const turn of turns) turn.isOpen = hasOpenCall(turn.messages);
+  return { pinned, pinnedTokens: pinned.reduce((sum, one) => sum + tokensOf(one), rule.fixedTokens), turns };
 }
 
 /** A history comes in order from every store, so that there is seldom anything to sort. */
@@ -77,33 +127,66 @@ function inOrder(history: readonly StoredMessage[]): readonly StoredMessage[] {
   return isOrdered ? history : [...history].sort((a, b) => a.seq - b.seq || a.pos - b.pos);
 }
 
-function cut(pinned: StoredMessage[], turns: Turn[], windowFrom: number, tokens: number, rule: WindowRule): Window {
-  const target = rule.budgetTokens * rule.compactTo;
-  let rest = tokens;
+export function isSummary({ message }: StoredMessage): boolean {
+  return message.role === 'user' && message.summary !== undefined;
+}
+
+function hasOpenCall(messages: readonly StoredMessage[]): boolean {
+  const answered = new Set(messages.flatMap(({ message }) => (message.role === 'tool' ? [message.callId] : [])));
+  return messages.some(
+    ({ message }) => message.role === 'assistant' && message.toolCalls.some(({ id }) => !answered.has(id)),
+  );
+}
+
+export function windowOf({ pinned, pinnedTokens, turns }: History, state: WindowState): Window {
+  const kept = turns.filter(({ seq }) => seq >= state.windowFrom);
+  const tokens = kept.reduce((sum, turn) => sum + weigh(turn, state), pinnedTokens);
+  const messages = pinned.concat(kept.flatMap((turn) => turn.messages));
+  return { messages, tokens, windowFrom: state.windowFrom, digestBefore: state.digestBefore };
+}
+
+function weigh(turn: Turn, { digestBefore }: WindowState): number {
+  return turn.seq < digestBefore ? turn.digested : turn.tokens;
+}
+
+/** Shortens the results of all but the newest turns. */
+export function digestOlder({ turns }: History, state: WindowState, { keepTurns }: WindowRule): WindowState {
+  const firstKept = turns.at(-keepTurns)?.seq ?? 0;
+  return { ...state, digestBefore: Math.max(state.digestBefore, firstKept) };
+}
+
+/**
+ * Leaves out the oldest turns down to the second share; the newest ones are kept while they fit `keepWithin` tokens. No turn
+ * is left out whose calls are not all answered.
+ */
+export function cut(history: History, state: WindowState, rule: WindowRule, keepWithin = rule.budgetTokens): Window {
+  const { turns } = history;
+  const open = turns.findIndex((turn) => turn.isOpen);
+  const mayGo = open < 0 ? turns.length - 1 : Math.min(open, turns.length - 1);
+  let { tokens } = windowOf(history, state);
   let first = 0;
-  while (first < turns.length - 1) {
-    const goal = turns.length - first > rule.keepTurns ? target : rule.budgetTokens;
-    if (rest <= goal) break;
-    rest -= turns[first]?.tokens ?? 0;
-    first += 1;
+  for (; first < mayGo; first++) {
+    const goal = turns.length - first > rule.keepTurns ? rule.budgetTokens * rule.compactTo : keepWithin;
+    const turn = turns[first];
+    if (turn === undefined || tokens <= goal) break;
+    tokens -= weigh(turn, state);
   }
-  const kept = turns.slice(first);
-  return windowOf(pinned, kept, first === 0 ? windowFrom : (kept[0]?.seq ?? windowFrom), rest);
+  return windowOf(history, { ...state, windowFrom: first === 0 ? state.windowFrom : (turns[first]?.seq ?? 0) });
 }
 
-function windowOf(pinned: StoredMessage[], turns: Turn[], windowFrom: number, tokens: number): Window {
-  return { messages: pinned.concat(turns.flatMap((turn) => turn.messages)), windowFrom, tokens };
-}
-
-function tokensOf(stored: StoredMessage): number {
+export function tokensOf(stored: StoredMessage): number {
   return (stored.tokens ?? estimateTokens(stored.message)) + tokensPerMessage;
 }
 
-/** For a message not yet counted: on the high side, a token for three bytes. */
+/** For a message not yet counted. */
 function estimateTokens(message: Message): number {
   const calls = message.role === 'assistant' ? message.toolCalls : [];
   const reasoning = message.role === 'assistant' ? (message.reasoning ?? '') : '';
-  const text = (message.content ?? '') + reasoning + calls.map((call) => call.name + call.arguments).join('');
+  return roughTokens((message.content ?? '') + reasoning + calls.map((call) => call.name + call.arguments).join(''));
+}
+
+/** On the high side, a token for three bytes. */
+export function roughTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / 3);
 }
 
@@ -113,24 +196,42 @@ function estimateTokens(message: Message): number {
  */
 export function assemblePrompt(window: Window, words: Words, notice: string | null = null): Message[] {
   const messages: Message[] = [];
-  const stored = inOrder(window.messages).map(({ message }) => message);
-  const answers = new Map<string, Message>();
-  for (const message of stored) if (message.role === 'tool') answers.set(message.callId, message);
-  for (const message of stored) {
-    if (message.role === 'user') sayAsUser(messages, message.content);
+  const stored = inOrder(window.messages);
+  const answers = answersIn(stored, window, words);
+  const summary = stored.findLast(isSummary)?.message;
+  for (const [index, { seq, message }] of stored.entries()) {
+    if (message.role === 'user' && message.summary === undefined) sayAsUser(messages, message.content);
     else if (message.role === 'assistant') {
       const { toolCalls } = message;
       const content = toolCalls.length > 0 ? message.content || null : (message.content ?? '');
       messages.push({ ...message, content });
       for (const { id, name } of toolCalls) {
-        const answer = answers.get(id);
-        messages.push({ role: 'tool', callId: id, name, content: answer?.content || words.noResult() });
+        messages.push({ role: 'tool', callId: id, name, content: answers.get(id) || words.noResult() });
       }
     }
-    if (messages.length === 1 && window.windowFrom > 0) sayAsUser(messages, words.turnsLeftOut());
+    if (seq === 0 && stored[index + 1]?.seq !== 0) sayWhatIsLeftOut(messages, window, summary, words);
   }
   if (notice !== null) sayAsUser(messages, notice);
   return messages;
+}
+
+function answersIn(stored: readonly StoredMessage[], { digestBefore }: WindowState, words: Words): Map<string, string> {
+  const older = stored.filter(({ seq }) => seq !== 0 && seq < digestBefore);
+  const digests = digestsOf(older, words);
+  return new Map(
+    stored.flatMap((one) => {
+      const { message } = one;
+      return message.role === 'tool' ? [[message.callId, digests.get(one) ?? message.content]] : [];
+    }),
+  );
+}
+
+/** Stands with the task: what is no longer shown, and its summary. */
+function sayWhatIsLeftOut(messages: Message[], window: WindowState, summary: Message | undefined, words: Words): void {
+  const summed = summary?.role === 'user' ? summary.summary : undefined;
+  if (window.windowFrom > (summed?.before ?? 0)) sayAsUser(messages, words.turnsLeftOut());
+  if (summary !== undefined && summed !== undefined)
+    sayAsUser(messages, words.summary(summary.content ?? '', summed.calls));
 }
 
 function sayAsUser(messages: Message[], content: string): void {

@@ -23,9 +23,11 @@ export type Decision =
   | { next: 'object'; text: string; tokens: number }
   /** The step has its outcome, and the run fails. */
   | { next: 'fail_run'; reason: Reason; error: RunError }
-  | { next: 'retry'; inMs: number; error: RunError; windowFrom: number | null }
+  | { next: 'retry'; inMs: number; error: RunError; budgetTokens: number | null }
   /** The model cannot answer; the next one is asked instead, with all its tries. */
   | { next: 'fall_back'; from: string; to: string; error: RunError }
+  /** The step was the summary, or came to none; a turn follows. */
+  | { next: 'compact' }
   | { next: 'die'; death: DeadReason }
   | { next: 'observe'; observation: StorableText; error: RunError | null; note?: StepState['note'] }
   /** A `once` call that may have happened: the next claim settles its fate. */
@@ -59,6 +61,8 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
       return decideReply(run, outcome);
     case 'llm_failure':
       return decideLlmFailure(run, step, outcome);
+    case 'summary':
+      return { next: 'compact' };
     case 'tool_value':
       return { next: 'observe', observation: outcome.value, error: null, note: outcome.note ?? null };
     case 'tool_failure': {
@@ -66,7 +70,7 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
       if (step.unknown) return { next: 'ask_operator' };
       const error = failureOf(outcome);
       const triesLeft = step.failures + 1 < step.maxAttempts && !isClosed(run, step);
-      if (outcome.retry && triesLeft) return { next: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
+      if (outcome.retry && triesLeft) return { next: 'retry', inMs: outcome.retryInMs, error, budgetTokens: null };
       return { next: 'observe', observation: outcome.observation, error };
     }
     case 'tool_unknown':
@@ -186,11 +190,11 @@ function decideLlmFailure(
   const error = { code: failure.code, message: failure.message };
   const last = lastBecause ?? run.finishingAs;
   const triesLeft = step.failures + 1 < step.maxAttempts;
-  if (failure.class === 'overflow' && outcome.shorterFrom !== null && triesLeft) {
-    return { next: 'retry', inMs: 0, error, windowFrom: outcome.shorterFrom };
+  if (failure.class === 'overflow' && outcome.budgetTokens !== null && triesLeft) {
+    return { next: 'retry', inMs: 0, error, budgetTokens: outcome.budgetTokens };
   }
   if (failure.class === 'retryable' && triesLeft)
-    return { next: 'retry', inMs: outcome.retryInMs, error, windowFrom: null };
+    return { next: 'retry', inMs: outcome.retryInMs, error, budgetTokens: null };
   const { failed: from, next: to } = outcome.models;
   if (to !== null && !ofTheTask.has(failure.code)) return { next: 'fall_back', from, to, error };
   return { next: 'die', death: { reason: last ?? failure.reason, error } };
@@ -213,6 +217,7 @@ function decideAborted(run: RunState, step: StepState, outcome: Extract<Outcome,
 function decideInEndingRun(run: RunState, step: StepState, outcome: Outcome): Decision {
   switch (outcome.kind) {
     case 'reply':
+    case 'summary':
     case 'tool_value':
       return { next: 'keep' };
     case 'tool_unknown':

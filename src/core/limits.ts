@@ -71,6 +71,13 @@ export function reachedLimit(run: RunState, now: Date): Reason | null {
   return reachedBudget(run, onLimit === 'finish' ? 2 : 1);
 }
 
+/** Whether a run may spend a step on a summary: the turn that follows must still find its room. */
+export function roomForSummary(run: RunState): boolean {
+  const { maxSteps, onLimit } = run.limits;
+  const kept = onLimit === 'finish' ? 2 : 0;
+  return run.stepsUsed + 1 + kept <= maxSteps && reachedBudget(run, onLimit === 'finish' ? 3 : 2) === null;
+}
+
 /** Turns a run may still begin, that of the LLM step about to run (counted in `stepsUsed` already) included. */
 export function turnsLeft(run: RunState): number {
   const { maxSteps, maxTurns, onLimit } = run.limits;

@@ -12,7 +12,8 @@ export interface ToolCall {
 }
 
 export type Message =
-  | { role: 'user'; content: string }
+  /** `summary`: the content is the summary of the turns before that seq; `calls`: a line for each of their last finished calls. */
+  | { role: 'user'; content: string; summary?: { before: number; calls: string[] } }
   | { role: 'assistant'; content: string | null; toolCalls: ToolCall[]; reasoning?: string }
   /** `error`: the code of the call's error, where it has one; the model is told by the content. */
   | { role: 'tool'; callId: string; name: string; content: string; error?: string };
@@ -20,7 +21,7 @@ export type Message =
 /**
  * A stored message. (seq, pos) orders the history: the task is (0, 0); an LLM step writes its reply at (its seq, 0); the
  * result of the n-th call of that reply is (the LLM step's seq, n), whenever and in whatever order the calls ended; an
- * objection of Pawl's to a final answer is (its seq, 1).
+ * objection of Pawl's to a final answer is (its seq, 1). A summary is (its step's seq, 0).
  */
 export interface StoredMessage {
   seq: number;

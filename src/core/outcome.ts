@@ -2,6 +2,7 @@
  * Outcomes: what performing a step produced. A value, never an exception: a model that refuses, a tool that throws and a
  * call that was cut short are all expected results, and decide.ts says what comes next for each.
  */
+import type { WindowState } from './context.js';
 import type { Repetition } from './loop.js';
 import type { Reason, Reserve, RunError, Usage } from './run.js';
 import type { Effect, StepState } from './step.js';
@@ -89,22 +90,33 @@ export type Outcome =
       usage: Usage;
       model: string;
       tokens: number;
-      windowFrom: number;
+      window: WindowState;
       /** Of the prompt that was sent and an answer to it. */
       reserve: Reserve;
       /** What the loop guard did about the turns before. */
       repetition: (Repetition & { tools: string[] }) | null;
     }
-  /** `shorterFrom`: for an overflow, a window that is shorter than the one sent; null when there is none. */
+  /** `budgetTokens`: for an overflow, what the next prompt may take; null when nothing can be left out. */
   | {
       kind: 'llm_failure';
       failure: LlmFailure;
       retryInMs: number;
-      shorterFrom: number | null;
+      budgetTokens: number | null;
       reserve: Reserve;
       lastBecause: Reason | null;
       /** The model that failed, the one to fall back to, and the one to begin with when the step is revived. */
       models: { failed: string; next: string | null; first: string };
+    }
+  /** What came of an LLM step that asked for a summary in the place of a turn. `summary`: null where there is none; `why`: not. */
+  | {
+      kind: 'summary';
+      summary: { content: string; calls: string[]; tokens: number } | null;
+      why: string | null;
+      window: WindowState;
+      /** Of the prompt that was summed up, and of the next one. */
+      tokens: { before: number; after: number };
+      usage: Usage | null;
+      reserve: Reserve;
     }
   /** `note`: `cache` where the result is that of an earlier call. */
   | { kind: 'tool_value'; value: StorableText; note?: StepState['note'] }

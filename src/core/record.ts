@@ -4,13 +4,14 @@
  * nothing has to be performed again. A repeated record finds its receipt and answers as the first did.
  */
 import { countCall, isDenied, noteCall } from './conduct.js';
+import type { WindowState } from './context.js';
 import { type Admission, type Decision, decide, notExecuted } from './decide.js';
 import { type Draft, unknownOutcome } from './draft.js';
 import { isClosed } from './limits.js';
 import { callIdOf, type ToolCall } from './message.js';
 import type { Outcome, StorableText } from './outcome.js';
 import { noUsage, type Reserve, type RunState, type Usage } from './run.js';
-import type { StepState } from './step.js';
+import { type StepState, summaryName } from './step.js';
 import { cutMiddle, idempotencyKey } from './storable.js';
 
 /** What a record did to its step, and so what its job's ending is. */
@@ -39,7 +40,7 @@ export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   if (step.status !== 'running') return answerFromStep(step);
   const { outcome } = request;
   step.usage = usageOf(draft.run, step, outcome);
-  if (outcome.kind === 'reply' || outcome.kind === 'llm_failure') takeReserve(draft, outcome.reserve);
+  if ('reserve' in outcome) takeReserve(draft, outcome.reserve);
   if (step.usage !== null) draft.charge(step.usage);
   const decision = decide(draft.run, step, outcome, draft.now);
   return carryOut(draft, step, decision, request);
@@ -94,7 +95,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       return observe(draft, step, decision.observation, decision.error, decision.note);
     case 'retry': {
       const { inMs, error } = decision;
-      if (decision.windowFrom !== null) draft.run.windowFrom = decision.windowFrom;
+      if (decision.budgetTokens !== null) draft.run.budgetTokens = decision.budgetTokens;
       step.failures += 1;
       step.suspect = false;
       draft.archive(step, 'failure', { recorded: true, error, retryInMs: inMs });
@@ -108,6 +109,8 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       draft.archive(step, 'failure', { recorded: true, error, retryInMs: 0 });
       draft.event('step.fell_back', step.seq, { from, to, error });
       draft.run.llmName = to;
+      // What the one holds says nothing of the other.
+      draft.run.budgetTokens = null;
       step.name = to;
       step.failures = 0;
       step.suspect = false;
@@ -115,6 +118,8 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       if (step.waitingFor !== null) return { recorded: true, ended: 'suspended' };
       return { recorded: true, ended: 'retry', inMs: 0, message: `${error.code}: ${error.message}` };
     }
+    case 'compact':
+      return compact(draft, step, outcome);
     case 'die':
       // A redrive begins with the preferred model again.
       if (outcome.kind === 'llm_failure') draft.run.llmName = outcome.models.first;
@@ -152,13 +157,18 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       return { recorded: true, ended: 'cancelled' };
     case 'keep':
       if (outcome.kind === 'tool_value') return observe(draft, step, outcome.value, null, outcome.note);
-      draft.complete(step, outcome.kind === 'reply' ? outcome.content : null);
+      draft.complete(step, contentOf(outcome));
       draft.event('step.completed', step.seq);
       return { recorded: true, ended: 'completed' };
     case 'cancel':
       draft.cancel(step);
       return { recorded: true, ended: 'cancelled' };
   }
+}
+
+function contentOf(outcome: Outcome): string | null {
+  if (outcome.kind === 'summary') return outcome.summary?.content ?? null;
+  return outcome.kind === 'reply' ? outcome.content : null;
 }
 
 /** What was sent is the reserve of the next call, until messages are added. */
@@ -177,7 +187,7 @@ export function lostUsage({ reserve }: RunState): Usage {
 }
 
 function usageOf(run: RunState, step: StepState, outcome: Outcome): Usage | null {
-  if (outcome.kind === 'reply') return outcome.usage;
+  if (outcome.kind === 'reply' || outcome.kind === 'summary') return outcome.usage;
   if (outcome.kind === 'llm_failure') return outcome.failure.usage;
   if (outcome.kind !== 'aborted' || !outcome.started || step.kind !== 'llm') return null;
   return outcome.usage ?? lostUsage(run);
@@ -196,16 +206,49 @@ function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolC
   draft.message(step.seq, 0, message, tokens);
   const { run } = draft;
   step.name = outcome.model;
-  if (outcome.windowFrom > run.windowFrom) draft.event('run.trimmed', step.seq, { from: outcome.windowFrom });
+  moveWindow(draft, step, outcome.window);
   const { lastBecause } = outcome;
   if (lastBecause !== null && lastBecause !== 'loop_detected' && run.finishingAs === null) {
     draft.event('run.limit_reached', null, { reason: lastBecause });
   }
-  run.windowFrom = outcome.windowFrom;
   if (outcome.lastBecause === null) draft.run.turnsUsed += 1;
   draft.complete(step, content);
   draft.event('step.completed', step.seq, calls.length === 0 ? {} : { calls: calls.length });
   if (outcome.repetition !== null) draft.event('run.loop', step.seq, { ...outcome.repetition });
+}
+
+/** What the prompt no longer shows whole from here on. */
+function moveWindow(draft: Draft, { seq }: StepState, { windowFrom, digestBefore }: WindowState): void {
+  const { run } = draft;
+  // Of turns that are left out nothing is shortened.
+  const isDigested = digestBefore > Math.max(run.digestBefore, windowFrom);
+  if (isDigested) draft.event('run.digested', seq, { before: digestBefore });
+  if (windowFrom > run.windowFrom) draft.event('run.trimmed', seq, { from: windowFrom });
+  run.windowFrom = windowFrom;
+  run.digestBefore = digestBefore;
+}
+
+/** Completes a step that was to sum up the turns: with its summary, or by leaving them out without one. */
+function compact(draft: Draft, step: StepState, outcome: Outcome): Recorded {
+  if (outcome.kind !== 'summary') throw new Error(`a ${outcome.kind} outcome is no summary`);
+  const { summary, why, window, tokens } = outcome;
+  const { run } = draft;
+  step.name = summaryName;
+  draft.complete(step, summary?.content ?? null);
+  if (summary === null) {
+    step.error = { code: 'no_summary', message: why ?? '' };
+    moveWindow(draft, step, window);
+  } else {
+    const { content, calls } = summary;
+    const before = window.windowFrom;
+    draft.message(step.seq, 0, { role: 'user', content, summary: { before, calls } }, summary.tokens);
+    draft.event('run.compacted', step.seq, { before, tokensBefore: tokens.before, tokensAfter: tokens.after });
+    run.windowFrom = window.windowFrom;
+    run.digestBefore = window.digestBefore;
+    run.summarySeq = step.seq;
+  }
+  draft.event('step.completed', step.seq, step.error === null ? {} : { error: step.error });
+  return { recorded: true, ended: 'completed' };
 }
 
 function callTools(

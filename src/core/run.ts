@@ -158,6 +158,12 @@ export interface RunState {
   conduct: Conduct | null;
   /** History before this step's seq is no longer sent to the model. 0: everything is. */
   windowFrom: number;
+  /** Tool results before this step's seq are sent as a line each. 0: none are. */
+  digestBefore: number;
+  /** The step whose summary stands for what is no longer sent; null: there is none. */
+  summarySeq: number | null;
+  /** What a prompt may take where the provider has shown to hold less than was thought; null: it has not. */
+  budgetTokens: number | null;
   /** Id of the newest event of the run. */
   lastEvent: number;
   /** The final answer; JSON text where the agent has an `output` schema. */

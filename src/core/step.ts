@@ -44,6 +44,9 @@ export interface Claim {
   deadlineAt: Date;
 }
 
+/** The name of an LLM step that summed up the turns before it. */
+export const summaryName = 'summary';
+
 /** Crashes of one suspect step before it is dead `crash_loop`. */
 export const crashLimit = 3;
 /** Claims of one step that came to nothing (handed back, or dropped by a living worker) before it is dead `claim_loop`. */

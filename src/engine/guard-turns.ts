@@ -4,6 +4,7 @@
  */
 import type { Agent, StopLook } from '../core/agent.js';
 import type { Conduct } from '../core/conduct.js';
+import { isSummary } from '../core/context.js';
 import { describeThrown } from '../core/errors.js';
 import { turnsLeft } from '../core/limits.js';
 import { brokenBy, findRepetition, goesOn } from '../core/loop.js';
@@ -115,7 +116,7 @@ function succeeded(messages: readonly StoredMessage[]): StopLook['lastToolResult
 }
 
 function lastTurn(messages: readonly StoredMessage[]) {
-  const seq = messages.reduce((last, stored) => Math.max(last, stored.seq), 0);
+  const seq = messages.reduce((last, stored) => (isSummary(stored) ? last : Math.max(last, stored.seq)), 0);
   const calls: ToolCall[] = [];
   const results = new Map<string, { content: string; error?: string }>();
   for (const { seq: at, message } of messages) {

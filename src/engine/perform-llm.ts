@@ -4,9 +4,10 @@
  */
 import { type Agent, answerTokens } from '../core/agent.js';
 import { faultyArguments } from '../core/arguments.js';
+import { type Compaction, planCompaction } from '../core/compact.js';
 import { type Conduct, isDenied } from '../core/conduct.js';
-import { assemblePrompt, chooseWindow, shrinkWindow, type Window, type WindowRule } from '../core/context.js';
-import { guardLlmStep } from '../core/limits.js';
+import { assemblePrompt, budgetAfterOverflow, chooseWindow, type Window, type WindowRule } from '../core/context.js';
+import { guardLlmStep, roomForSummary } from '../core/limits.js';
 import type { StoredMessage } from '../core/message.js';
 import type { CallFault, LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
 import { retryDelayMs } from '../core/retry.js';
@@ -18,6 +19,7 @@ import { type Call, raceCall } from './calls.js';
 import { countOnce } from './count-once.js';
 import type { Claimed } from './gaps.js';
 import { type AskedRepetition, guardTurns, noticeOf, stopEarly, withhold } from './guard-turns.js';
+import { type Answered, readSummary } from './read-summary.js';
 import { accepted, type Judgement, verifyAnswer } from './verify-answer.js';
 
 export interface LlmPerformance extends Judgement {
@@ -47,8 +49,10 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const model = modelOf(performance);
   const history = await countTask(performance, model);
   const rule = await windowRule(performance, model);
-  const window = chooseWindow(history, claim.run.windowFrom, rule);
-  const request = writeRequest(performance, model, window, noticeOf(performance, turns), lastBecause === null);
+  const compaction = dueCompaction(performance, history, rule, lastBecause);
+  const window = compaction?.shown ?? chooseWindow(history, claim.run, rule);
+  const notice = compaction === null ? noticeOf(performance, turns) : agent.words.summarise(compaction.chars);
+  const request = writeRequest(performance, model, window, notice, lastBecause === null);
   const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
   // The adapter keeps the deadline itself, and its answer says what the call cost; the race is for one that does not.
   const raced = await raceCall(call, timeoutMs > 0 ? timeoutMs + adapterGraceMs : 0, (stop) =>
@@ -59,13 +63,27 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   if (raced.ended === 'aborted' || raced.ended === 'not_started') {
     return abortedCall(performance, raced.ended === 'aborted' ? sent : null);
   }
-  const failure = failureOf(raced, agent, sent);
-  if (failure !== null) {
-    const shorter = failure.class === 'overflow' ? shrinkWindow(history, window.windowFrom, rule) : null;
-    return failedCall(performance, failure, shorter, asked);
+  const answered = answerOf(raced, agent, sent);
+  if (compaction !== null) {
+    const reserve = (promptTokens: number) => reserveOf(performance, model, promptTokens);
+    const summary = readSummary({ claim, compaction, rule, reserveOf: reserve }, answered);
+    if (summary !== null) return summary;
   }
-  if (raced.ended !== 'returned' || !raced.value.ok) throw new Error('a model call that did not fail has a reply');
-  return readReply(performance, raced.value.reply, asked);
+  if ('reply' in answered) return readReply(performance, answered.reply, asked);
+  const { failure } = answered;
+  const budgetTokens = failure.class === 'overflow' ? budgetAfterOverflow(history, window, rule) : null;
+  return failedCall(performance, failure, budgetTokens, asked);
+}
+
+/** A summary in the place of the turn, where turns would have to be left out without it. */
+function dueCompaction(
+  { agent, claim }: LlmPerformance,
+  history: readonly StoredMessage[],
+  rule: WindowRule,
+  lastBecause: Reason | null,
+): Compaction | null {
+  const mayCompact = agent.context.summary && lastBecause === null && roomForSummary(claim.run);
+  return mayCompact ? planCompaction(history, claim.run, rule) : null;
 }
 
 /** `spent`: null where nothing was sent. */
@@ -104,15 +122,17 @@ async function countTask({ claim, llm }: LlmPerformance, model: string): Promise
   return history;
 }
 
-async function windowRule({ agent, llm }: LlmPerformance, model: string): Promise<WindowRule> {
+async function windowRule({ agent, claim, llm }: LlmPerformance, model: string): Promise<WindowRule> {
   const windowTokens = agent.context.windowTokens ?? llm.contextTokens(model);
   const { compactAt, compactTo, keepTurns } = agent.context;
+  const budgetTokens = windowTokens - (agent.maxOutputTokens ?? Math.ceil(windowTokens * answerShare));
   return {
-    budgetTokens: windowTokens - (agent.maxOutputTokens ?? Math.ceil(windowTokens * answerShare)),
+    budgetTokens: Math.min(budgetTokens, claim.run.budgetTokens ?? budgetTokens),
     fixedTokens: await countOnce(llm, agent, model, headOf),
     compactAt,
     compactTo,
     keepTurns,
+    words: agent.words,
   };
 }
 
@@ -149,20 +169,21 @@ function untilDeadline(claim: Claimed): number {
 type RacedAnswer = Awaited<ReturnType<typeof raceCall<Awaited<ReturnType<Llm['complete']>>>>>;
 
 /** `sent`: what a call costs at least that was sent and not answered, as an estimate. */
-function failureOf(raced: RacedAnswer, agent: Agent, sent: Usage): LlmFailure | null {
-  const fault = (code: string, message: string): LlmFailure => {
-    return { class: 'retryable', code, message, reason: 'attempts_exhausted', retryAfterMs: null, usage: sent };
+function answerOf(raced: RacedAnswer, agent: Agent, sent: Usage): Answered {
+  const fault = (code: string, message: string): Answered => {
+    const rest = { class: 'retryable', reason: 'attempts_exhausted', retryAfterMs: null, usage: sent } as const;
+    return { failure: { ...rest, code, message } };
   };
   if (raced.ended === 'timeout') return fault('timeout', `the model did not answer within ${agent.llmTimeoutMs} ms`);
   if (raced.ended === 'threw') return fault('internal', 'the model adapter threw');
-  if (raced.ended !== 'returned') return null;
-  return raced.value.ok ? null : raced.value.failure;
+  if (raced.ended !== 'returned') throw new Error(`a model call that ended ${raced.ended} has no answer`);
+  return raced.value.ok ? { reply: raced.value.reply } : { failure: raced.value.failure };
 }
 
 function failedCall(
   performance: LlmPerformance,
   failure: LlmFailure,
-  shorter: Window | null,
+  budgetTokens: number | null,
   { model, window, lastBecause }: Asked,
 ): Outcome {
   const { agent, claim, ids, log } = performance;
@@ -174,7 +195,7 @@ function failedCall(
     kind: 'llm_failure',
     failure,
     retryInMs: retryDelayMs({ attempt, baseMs, capMs, retryAfterMs: failure.retryAfterMs, random: ids.random() }),
-    shorterFrom: shorter?.windowFrom ?? null,
+    budgetTokens,
     reserve: reserveOf(performance, model, window.tokens),
     lastBecause,
     models: { failed: model, next: models[models.indexOf(model) + 1] ?? null, first: models[0] ?? model },
@@ -222,7 +243,7 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
     usage: reply.usage,
     model: asked.model,
     tokens,
-    windowFrom: asked.window.windowFrom,
+    window: { windowFrom: asked.window.windowFrom, digestBefore: asked.window.digestBefore },
     repetition: asked.repetition,
     // The provider's own count goes before ours where it is higher.
     reserve: reserveOf(performance, asked.model, Math.max(asked.window.tokens, reply.usage.inputTokens)),

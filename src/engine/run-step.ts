@@ -131,7 +131,11 @@ async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, c
 async function noteLate(post: Post, token: string, outcome: Outcome): Promise<void> {
   const note = outcome.kind === 'aborted' ? `aborted (${outcome.cause})` : `returned late: ${outcome.kind}`;
   const usage =
-    outcome.kind === 'reply' ? outcome.usage : outcome.kind === 'llm_failure' ? outcome.failure.usage : null;
+    outcome.kind === 'reply' || outcome.kind === 'summary'
+      ? outcome.usage
+      : outcome.kind === 'llm_failure'
+        ? outcome.failure.usage
+        : null;
   await post.store.noteLate(token, note, usage).catch(() => {});
 }
 

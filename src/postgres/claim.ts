@@ -5,6 +5,7 @@
  * alone, and only then is the reason of a refusal looked up. What this process knows of a run is not loaded again.
  */
 import type pg from 'pg';
+import { isShown } from '../core/context.js';
 import type { StoredMessage } from '../core/message.js';
 import type { RunState } from '../core/run.js';
 import type { StepState } from '../core/step.js';
@@ -12,7 +13,7 @@ import { noStops, type ToolStop } from '../core/tool-stop.js';
 import type { ClaimAnswer, ClaimRequest, Refusal } from '../ports.js';
 import { gather } from './gather.js';
 import { type MessageRow, type RunRow, readMessage, readRun, readStep, type StepRow } from './rows.js';
-import { type RunCache, readFrom } from './run-cache.js';
+import { fromTheStart, type RunCache, readFrom } from './run-cache.js';
 
 /** Claims in one statement. */
 const mostAtOnce = 100;
@@ -25,7 +26,7 @@ const mostAtOnce = 100;
 // step it does not know becomes JSON where the row is at hand. The run's is that of its locked version.
 const claimSql = (locking: string) => `
 with r as materialized (
-  select id, agent, agent_version, started_at, window_from, ($10::int[])[array_position($1::text[], id)] as read_from,
+  select id, agent, agent_version, started_at, window_from, summary_seq, ($10::int[])[array_position($1::text[], id)] as read_from,
     case when writes is distinct from ($9::int[])[array_position($1::text[], id)] then row_to_json(runs) end as run
   from pawl.runs
   where id = any($1) and ending_at is null and pause_at is null and finished_at is null
@@ -46,7 +47,7 @@ with r as materialized (
       or (s.status = 'running' and s.claim_token = a.token)
     )
     and exists (select 1 from pawl.workers w where w.id = $5 and w.state = 'live')
-  returning s.run_id, s.kind, s.effect, s.claim_token, s.attempt, s.claimed_at, s.claim_deadline, v.version, r.window_from, r.read_from,
+  returning s.run_id, s.kind, s.effect, s.claim_token, s.attempt, s.claimed_at, s.claim_deadline, v.version, r.window_from, r.summary_seq, r.read_from,
     r.agent_version, r.started_at as run_started_at, r.run, case when r.run is not null then row_to_json(s) end as step
 ), started as (
   update pawl.runs set
@@ -74,7 +75,8 @@ select
       select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
       from pawl.messages m
       where s.kind = 'llm' and m.run_id = s.run_id
-        and (m.seq >= greatest(s.window_from, s.read_from) or (m.seq = 0 and s.read_from = 0)))) end as loaded,
+        and (m.seq >= greatest(s.window_from, s.read_from) or (m.seq = 0 and s.read_from < 0)
+          or (m.seq = s.summary_seq and m.seq >= s.read_from)))) end as loaded,
   (select json_agg(json_build_object('tool', t.tool, 'agent', nullif(t.agent, ''))) from pawl.tool_stops t) as stops,
   (select case when not exists (select 1 from started) and not exists (select 1 from s where s.effect = 'once')
     then set_config('synchronous_commit', 'off', true) end) as lasting
@@ -185,7 +187,7 @@ async function claimSteps(
   return taken;
 }
 
-const nothing: Beginning = { readFrom: 0, messages: [] };
+const nothing: Beginning = { readFrom: fromTheStart, messages: [] };
 
 type Claimed = Extract<ClaimAnswer, { claimed: true }>;
 
@@ -229,7 +231,7 @@ interface Beginning {
 function read(row: ClaimRow, loaded: NonNullable<ClaimRow['loaded']>, begun: Beginning): Claimed {
   const run = readRun({ ...loaded.run, status: 'running', ...loaded.started });
   const step = readStep(loaded.step);
-  const isKnown = ({ seq }: StoredMessage) => seq < begun.readFrom && (seq === 0 || seq >= run.windowFrom);
+  const isKnown = ({ seq }: StoredMessage) => seq < begun.readFrom && isShown(seq, run);
   const added = (loaded.messages ?? []).map(readMessage);
   return {
     claimed: true,

@@ -56,6 +56,9 @@ export interface RunRow {
   objections: number;
   conduct: string | null;
   window_from: number;
+  digest_before: number;
+  summary_seq: number | null;
+  budget_tokens: number | null;
   last_event: number;
   output: string | null;
   output_is_json: boolean;
@@ -204,6 +207,9 @@ export function readRun(row: RunRow): RunState {
     objections: row.objections,
     conduct: row.conduct === null ? null : (JSON.parse(row.conduct) as Conduct),
     windowFrom: row.window_from,
+    digestBefore: row.digest_before,
+    summarySeq: row.summary_seq,
+    budgetTokens: row.budget_tokens,
     lastEvent: row.last_event,
     output: row.output,
     outputIsJson: row.output_is_json,
@@ -264,6 +270,9 @@ export function writeRun(run: RunState) {
     objections: run.objections,
     conduct: run.conduct === null ? null : conductText(run.conduct),
     window_from: run.windowFrom,
+    digest_before: run.digestBefore,
+    summary_seq: run.summarySeq,
+    budget_tokens: run.budgetTokens,
     last_event: run.lastEvent,
     output: run.output,
     output_is_json: run.outputIsJson,

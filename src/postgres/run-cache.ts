@@ -4,6 +4,7 @@
  * run's counter still stands there, and a record is written only then. Rows are shared with who was given them: nobody
  * changes one in place.
  */
+import { isShown } from '../core/context.js';
 import type { Changes } from '../core/draft.js';
 import type { StoredMessage } from '../core/message.js';
 import { isFinal, type RunState } from '../core/run.js';
@@ -20,9 +21,13 @@ export interface CachedRun {
   chars: number;
 }
 
-/** The turn from which on messages have to be read; what is before it is known. 0: nothing is known. */
+/** Before whatever a history begins with: seqs below 0 are those of the runs before it in its thread. */
+export const fromTheStart = -2_147_483_648;
+
+/** The turn from which on messages have to be read; what is before it is known. Without a turn nothing is. */
 export function readFrom(known: CachedRun | undefined): number {
-  return known?.messages?.at(-1)?.seq ?? 0;
+  const last = known?.messages?.at(-1)?.seq ?? 0;
+  return last > 0 ? last : fromTheStart;
 }
 
 const keptRuns = 2_000;
@@ -63,12 +68,11 @@ export class RunCache {
       if (isOpen(step.status)) known.steps.set(step.seq, step);
       else known.steps.delete(step.seq);
     }
-    const { windowFrom } = run;
-    const isCut = windowFrom > known.run.windowFrom;
+    const isCut = run.windowFrom > known.run.windowFrom;
     known.run = { ...run, writes: run.writes + 1 };
     if (known.messages !== null) {
       if (!known.isBehind) for (const message of messages) insert(known.messages, message);
-      if (isCut) known.messages = known.messages.filter(({ seq }) => seq === 0 || seq >= windowFrom);
+      if (isCut) known.messages = known.messages.filter(({ seq }) => isShown(seq, run));
       known.chars = isCut || known.isBehind ? charsOf(known.messages) : known.chars + charsOf(messages);
     }
     this.keep(known);

@@ -129,6 +129,9 @@ export const runs = pawl.table(
     /** JSON text of a core Conduct. */
     conduct: text('conduct'),
     windowFrom: integer('window_from').notNull().default(0),
+    digestBefore: integer('digest_before').notNull().default(0),
+    summarySeq: integer('summary_seq'),
+    budgetTokens: integer('budget_tokens'),
     lastEvent: integer('last_event').notNull().default(0),
     /** Whether the input was text; else the task message holds its JSON. */
     inputIsText: boolean('input_is_text').notNull(),

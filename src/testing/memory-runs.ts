@@ -3,6 +3,8 @@
  * claimed, changed by a rule on a draft. Synchronous, so that tests of the rules await nothing; memory-store.ts makes the
  * Store port of it, which passes the suite of the real one (test/contract/store.ts).
  */
+
+import { isShown } from '../core/context.js';
 import { type Changes, Draft, type DraftEvent, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
 import type { StoredMessage } from '../core/message.js';
@@ -66,6 +68,9 @@ export function acceptRun(asked: NewRun, listing: AgentListing, now: Date): RunR
     objections: 0,
     conduct: null,
     windowFrom: 0,
+    digestBefore: 0,
+    summarySeq: null,
+    budgetTokens: null,
     lastEvent: 0,
     output: null,
     outputIsJson: false,
@@ -161,7 +166,7 @@ export function claimStep(
     rows.events.push({ id: run.lastEvent, type: 'run.started', seq: null, data: {}, at: now });
   }
   rows.run = run;
-  const messages = step.kind === 'llm' ? inOrder(rows.messages, run.windowFrom) : [];
+  const messages = step.kind === 'llm' ? inOrder(rows.messages.filter(({ seq }) => isShown(seq, run))) : [];
   return { claimed: true, run: structuredClone(run), step: structuredClone(step), messages, stops, now };
 }
 
@@ -196,10 +201,8 @@ function refuse(
   return null;
 }
 
-export function inOrder(messages: readonly StoredMessage[], windowFrom = 0): StoredMessage[] {
-  return structuredClone(messages.filter((message) => message.seq === 0 || message.seq >= windowFrom)).sort(
-    (a, b) => a.seq - b.seq || a.pos - b.pos,
-  );
+export function inOrder(messages: readonly StoredMessage[]): StoredMessage[] {
+  return structuredClone([...messages]).sort((a, b) => a.seq - b.seq || a.pos - b.pos);
 }
 
 /** Keeps copies, and refuses what a primary key, or Postgres' text, would. */

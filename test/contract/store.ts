@@ -19,6 +19,7 @@ import {
   listing,
   llmFails,
   says,
+  sumsUp,
   text,
   usage,
   value,
@@ -77,13 +78,31 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
           [1, 1, 'tool', 'result a'],
           [1, 2, 'tool', 'result b'],
         ]);
-        await bench.record(runId, 4, third.token, { ...asks(look), windowFrom: 4 });
+        await bench.record(runId, 4, third.token, { ...asks(look), window: { windowFrom: 4, digestBefore: 0 } });
         await bench.perform(runId, 5, value('seen'));
         expect((await bench.claim(runId, 6)).messages.map(({ seq, pos }) => [seq, pos])).toEqual([
           [0, 0],
           [4, 0],
           [4, 1],
         ]);
+      });
+
+      it('returns the newest summary, however far the window has moved beyond it', async () => {
+        const runId = await asking(look);
+        await bench.perform(runId, 2, value('seen'));
+        await bench.perform(runId, 3, sumsUp(3, 'first'));
+        await bench.perform(runId, 4, sumsUp(3, 'second'));
+        await bench.perform(runId, 5, { ...asks(look), window: { windowFrom: 5, digestBefore: 3 } });
+        await bench.perform(runId, 6, value('seen again'));
+        const { run, messages } = await bench.claim(runId, 7);
+        expect(run).toMatchObject({ windowFrom: 5, digestBefore: 3, summarySeq: 4 });
+        expect(messages.map(({ seq, message }) => [seq, message.content])).toEqual([
+          [0, 'the task'],
+          [4, 'second'],
+          [5, null],
+          [5, 'seen again'],
+        ]);
+        expect(messages[1]?.message).toMatchObject({ summary: { before: 3, calls: ['look {}: seen'] } });
       });
 
       it('answers the same token again, as the same attempt', async () => {

@@ -34,7 +34,7 @@ describe('defineAgent', () => {
       limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
       retry: { attempts: 4, baseMs: 1_000, capMs: 60_000 },
       llmTimeoutMs: 120_000,
-      context: { windowTokens: null, compactAt: 0.8, compactTo: 0.5, keepTurns: 4 },
+      context: { windowTokens: null, compactAt: 0.8, compactTo: 0.5, keepTurns: 4, summary: true },
       temperature: null,
       maxOutputTokens: null,
       outputSchema: null,

@@ -64,11 +64,11 @@ describe('an LLM call that fails for good', () => {
     },
   );
 
-  it('is tried with a shorter window where the prompt did not fit, and dead where none is shorter', () => {
+  it('is tried at once with a smaller budget where the prompt did not fit, and dead where nothing can be left out', () => {
     const scenario = new Scenario();
     const overflow = { class: 'overflow', code: 'context_overflow', reason: 'context_overflow' } as const;
-    expect(scenario.perform(1, llmFails(overflow, { shorterFrom: 4 }))).toMatchObject({ ended: 'retry', inMs: 0 });
-    expect(scenario.run.windowFrom).toBe(4);
+    expect(scenario.perform(1, llmFails(overflow, { budgetTokens: 800 }))).toMatchObject({ ended: 'retry', inMs: 0 });
+    expect(scenario.run.budgetTokens).toBe(800);
     scenario.perform(1, llmFails(overflow));
     expect(scenario.run).toMatchObject({ status: 'failed', reason: 'context_overflow' });
   });

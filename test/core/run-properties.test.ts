@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cancelRun, pauseRun, redriveRun, resolveStep, resumeRun } from '../../src/core/commands.js';
 import { PawlError } from '../../src/core/errors.js';
-import { guardLlmStep } from '../../src/core/limits.js';
+import { guardLlmStep, roomForSummary } from '../../src/core/limits.js';
 import type { Outcome, PlannedCall } from '../../src/core/outcome.js';
 import { answerDeadDelivery, deferStep, meetDeadline, wakeServed } from '../../src/core/recover.js';
 import { isFinal } from '../../src/core/run.js';
@@ -22,6 +22,7 @@ import {
   llmFails,
   Scenario,
   says,
+  sumsUp,
   tellModel,
   text,
   value,
@@ -222,10 +223,11 @@ class Player {
       const asked = calls.flatMap((index) => tools[index] ?? []);
       const outcomes: Outcome[] = [
         says('the answer', { lastBecause, objection }),
+        ...(lastBecause === null && roomForSummary(run) ? [sumsUp(step.seq), sumsUp(step.seq, null)] : []),
         ...(lastBecause === null ? [asks(...asked), asks(...asked), asks(...asked), asks(...asked)] : []),
         llmFails({}, { lastBecause }),
         llmFails({ class: 'terminal', reason: 'refused' }, { lastBecause }),
-        llmFails({ class: 'overflow', reason: 'context_overflow' }, { lastBecause, shorterFrom: what % 2 ? 1 : null }),
+        llmFails({ class: 'overflow', reason: 'context_overflow' }, { lastBecause, budgetTokens: what % 2 ? 1 : null }),
         aborted('shutdown', what % 2 === 0),
         { kind: 'unstorable', message: 'no' },
       ];

@@ -187,7 +187,7 @@ describe('a window that moved', () => {
   it('is kept with the run, and what lies before it is not sent again', () => {
     const scenario = afterAsking([call('look')]);
     scenario.perform(2, value('seen'));
-    scenario.perform(3, { ...asks(call('look')), windowFrom: 3 });
+    scenario.perform(3, { ...asks(call('look')), window: { windowFrom: 3, digestBefore: 0 } });
     scenario.perform(4, value('again'));
     expect(scenario.run.windowFrom).toBe(3);
   });

@@ -170,11 +170,24 @@ export function says(content: string, more: Partial<Reply> = {}): Reply {
     usage,
     model: 'scripted',
     tokens: 5,
-    windowFrom: 0,
+    window: { windowFrom: 0, digestBefore: 0 },
     repetition: null,
     reserve,
   };
   return { kind: 'reply', content, calls: [], ...rest, ...more };
+}
+
+/** An LLM step in the place of a turn: it sums up what came before the given seq, or comes to no summary. */
+export function sumsUp(before: number, content: string | null = 'the summary'): Outcome {
+  return {
+    kind: 'summary',
+    summary: content === null ? null : { content, calls: ['look {}: seen'], tokens: 9 },
+    why: content === null ? 'the model wrote no summary' : null,
+    window: { windowFrom: before, digestBefore: before },
+    tokens: { before: 900, after: 400 },
+    usage,
+    reserve,
+  };
 }
 
 /** A reply without tools because of a limit. */
@@ -224,7 +237,7 @@ export function fails(more: { retry?: boolean; retryInMs?: number; code?: string
 export function llmFails(
   failure: Partial<LlmFailure> = {},
   more: Partial<
-    Pick<Extract<Outcome, { kind: 'llm_failure' }>, 'retryInMs' | 'shorterFrom' | 'lastBecause' | 'reserve' | 'models'>
+    Pick<Extract<Outcome, { kind: 'llm_failure' }>, 'retryInMs' | 'budgetTokens' | 'lastBecause' | 'reserve' | 'models'>
   > = {},
 ): Outcome {
   return {
@@ -239,7 +252,7 @@ export function llmFails(
       ...failure,
     },
     retryInMs: 2_000,
-    shorterFrom: null,
+    budgetTokens: null,
     reserve,
     models: { failed: 'scripted', next: null, first: 'scripted' },
     lastBecause: null,

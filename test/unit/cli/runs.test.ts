@@ -155,7 +155,9 @@ describe('runs show', () => {
       anEvent(6, 'run.loop', { seq: 11, data: { ...loop, turns: 5, rung: 'answer' } }),
       anEvent(7, 'run.limit_reached', { data: { reason: 'max_tokens' } }),
       anEvent(8, 'run.trimmed', { seq: 11, data: { from: 5 } }),
-      anEvent(9, 'run.price_unknown', { data: { model: 'our-model' } }),
+      anEvent(9, 'run.digested', { seq: 13, data: { before: 9 } }),
+      anEvent(10, 'run.compacted', { seq: 15, data: { before: 9, tokensBefore: 8_100, tokensAfter: 4_050 } }),
+      anEvent(11, 'run.price_unknown', { data: { model: 'our-model' } }),
     ];
     const runs = { events: async () => events, get: async () => aRun(), steps: async () => [] };
     const { out } = await pawl(['runs', 'show', 'run_1'], { runs });
@@ -166,6 +168,8 @@ describe('runs show', () => {
       '   11  the model repeats itself (look, 5 turns in a row): this was its last answer, without tools',
       '       limit reached: max_tokens; one last answer, without tools',
       '   11  the turns before step 5 are left out of the prompt',
+      '   13  tool results before step 9 are shortened to a line in the prompt',
+      '   15  the turns before step 9 are summed up: the prompt shrank from 8100 to 4050 tokens',
       '       no price is known for our-model: the limit of cost is not kept, only tokens are counted',
     ]);
   });
