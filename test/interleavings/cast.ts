@@ -4,6 +4,7 @@
  */
 import { type Agent, defineAgent } from '../../src/core/agent.js';
 import { defineTool, type ToolContext } from '../../src/core/tool.js';
+import { wordsOf } from '../../src/core/words.js';
 import type { Llm, LlmRequest } from '../../src/ports.js';
 
 /** The world outside in one play. */
@@ -31,8 +32,13 @@ export const tasks: Record<string, readonly (readonly string[])[]> = {
   pay: [['pay'], ['look']],
   long: [['look'], ['step', 'look']],
   short: [],
+  // Outgrows its window, twice.
+  tall: Array.from({ length: 6 }, () => ['read']),
 };
-const takesMs: Record<string, number> = { look: 700, step: 400, pay: 900 };
+const takesMs: Record<string, number> = { look: 700, step: 400, pay: 900, read: 200 };
+/** What makes a history tall: a line would not halve it, so it is not shortened. */
+const padding = '.'.repeat(300);
+const context = { windowTokens: 2_200, keepTurns: 1 };
 
 let outside: Outside | null = null;
 
@@ -50,7 +56,7 @@ export function agentsOf(place: number): Agent[] {
       world.effects.push({ tool, runId, seq: stepSeq, key: idempotencyKey });
     });
     await world.sleep(takesMs[tool] ?? 0, signal);
-    return resultOf(tool);
+    return tool === 'read' ? `${resultOf(tool)}${padding}` : resultOf(tool);
   };
   const tool = (name: string, rest: { effect: 'idempotent' | 'once'; sequential?: boolean }) =>
     defineTool({
@@ -66,8 +72,12 @@ export function agentsOf(place: number): Agent[] {
     model: 'scripted',
     retry: { attempts, baseMs: 500, capMs: 2_000 },
     limits: { deadlineMs: 3_600_000 },
+    context,
+    // The same is read again and again on purpose.
+    loop: { identicalCalls: 100, sameArguments: 100 },
     tools: [
       tool('look', { effect: 'idempotent' }),
+      tool('read', { effect: 'idempotent' }),
       tool('step', { effect: 'idempotent', sequential: true }),
       tool('pay', { effect: 'once' }),
     ],
@@ -79,23 +89,47 @@ export function resultOf(tool: string): string {
   return `${tool} is done`;
 }
 
-/** A model that asks for the turns of its task and then says what it was shown. */
+/** What a model knows of its run: the calls of each turn, and the result of each call. */
+interface Known {
+  turns: string[][];
+  results: Record<string, string>;
+}
+
+/** A model that asks for the turns of its task and then says what it was shown; what it sums up is what it knows. */
 export function modelOf(onRequest: (request: LlmRequest) => void): Llm {
   const usage = { inputTokens: 7, cachedInputTokens: 0, outputTokens: 3, costUsd: null, estimated: false };
   return {
     async complete(request) {
       onRequest(request);
-      const turns = tasks[request.messages[0]?.content ?? ''] ?? [];
-      const turn = turns[request.messages.filter(({ role }) => role === 'assistant').length] ?? [];
-      const shown = request.messages.flatMap((message) => (message.role === 'tool' ? [message.content] : []));
-      const calls = turn.map((name) => ({ name, arguments: '{}' }));
-      const content = calls.length > 0 ? null : answerOf(shown);
+      const { turns, results } = knownFrom(request);
+      const turn = tasks[taskOf(request)]?.[turns.length] ?? [];
+      const sumsUp = request.messages.at(-1)?.content?.includes(wishForSummary) === true;
+      const calls = sumsUp ? [] : turn.map((name) => ({ name, arguments: '{}' }));
+      const shown = turns.flat().map((id) => results[id] ?? '?');
+      const content = sumsUp ? JSON.stringify({ turns, results }) : calls.length > 0 ? null : answerOf(shown);
       return { ok: true, reply: { content, calls, usage, model: request.model } };
     },
     countTokens: async (_, texts) => texts.map((text) => text.length),
     contextTokens: () => 128_000,
     price: () => null,
   };
+}
+
+const wishForSummary = wordsOf('en').summarise(0).slice(0, 40);
+
+const taskOf = ({ messages }: LlmRequest) => messages[0]?.content?.split('\n')[0] ?? '';
+
+/** From the summary, and from the turns shown beside it, some of which it may stand for as well. */
+function knownFrom({ messages }: LlmRequest): Known {
+  const summary = /<summary>\n(.*)\n<\/summary>/.exec(messages[0]?.content ?? '')?.[1];
+  const known: Known = summary === undefined ? { turns: [], results: {} } : (JSON.parse(summary) as Known);
+  for (const message of messages) {
+    if (message.role === 'tool') known.results[message.callId] = message.content.replace(padding, '');
+    if (message.role !== 'assistant') continue;
+    const ids = message.toolCalls.map(({ id }) => id);
+    if (!known.turns.some(([first]) => first === ids[0])) known.turns.push(ids);
+  }
+  return known;
 }
 
 export function answerOf(shown: readonly string[]): string {

@@ -87,6 +87,8 @@ export class Judge {
     const expected = expectedAnswer(String(rows.input));
     if (run.status === 'completed' && run.output !== expected)
       this.found(`I1: ${id} answered ${run.output}, not ${expected}`);
+    if (run.status === 'completed' && rows.input === 'tall' && run.summarySeq === null)
+      this.found(`I13: ${id} outgrew its window and was not summed up`);
     if (run.status === 'failed') this.found(`section 5: ${id} failed, ${run.reason}`);
     this.#checkEnd(id, rows);
     this.#checkEffects(id, rows);
