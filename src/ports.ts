@@ -10,6 +10,7 @@ import type { LlmAnswer } from './core/outcome.js';
 import type { OutputPage, PageAsked } from './core/read-output.js';
 import type { Price, RunState, Usage } from './core/run.js';
 import type { AttemptRecord, StepState } from './core/step.js';
+import type { Earlier } from './core/thread.js';
 import type { ToolStop } from './core/tool-stop.js';
 import type {
   AgentListing,
@@ -78,7 +79,7 @@ export interface KnownState {
 /** Which steps of a run a rule needs to see: the named ones, every open one, or also the dead and cancelled ones that a redrive revives. */
 export type StepScope = { seqs: readonly number[] } | 'open' | 'revivable';
 
-/** What became of a run that was to be accepted. Refused: `unknown_agent`, `key_conflict`. */
+/** What became of a run that was to be accepted. Refused: `unknown_agent`, `key_conflict`, `conflict` (its thread is busy). */
 export type Acceptance = { id: string; created: boolean; dispatches: Dispatch[] } | { refused: PawlError };
 
 /** Steps and runs, and every way they change. */
@@ -103,6 +104,8 @@ export interface Store {
   createRuns(runs: readonly NewRun[]): Promise<Acceptance[]>;
   /** Notes on an attempt taken away what its call returned all the same, and cost. */
   noteLate(token: string, note: string, usage?: Usage | null): Promise<void>;
+  /** The last run of the thread that said anything, itself apart; null: there is none. */
+  earlierInThread(runId: string): Promise<Earlier | null>;
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
   unsettledOnce(runId: string, callHashes: readonly string[]): Promise<Map<string, number>>;
   /** What the run's calls came to, in order; of very many characters the newest. For agents that verify their answers. */
@@ -183,6 +186,8 @@ export interface Watch {
   runsPastDeadline(limit: number): Promise<string[]>;
   /** Runs with a step suspended on `worker` that a live worker serves now. */
   runsServedAgain(limit: number): Promise<string[]>;
+  /** Of each thread that no run has, the run whose turn it is. */
+  runsAwaitingThread(limit: number): Promise<string[]>;
   /** Whether any live worker serves this agent at this version (null: at any). */
   isServed(agent: string, version: string | null): Promise<boolean>;
   /** A counter that is also kept in the queue; the two differ after the queue lost data or was restored old. */

@@ -92,7 +92,11 @@ export function explainWait(
     case 'child':
       return { what: `it waits for the run ${wait.detail ?? ''}`.trimEnd(), commands: [], needsSomeone: false };
     case 'slot':
-      return { what: 'it waits for its turn under a concurrency limit', commands: [], needsSomeone: false };
+      return {
+        what: `it waits for its turn in the thread ${wait.detail ?? ''}`.trimEnd(),
+        commands: [],
+        needsSomeone: false,
+      };
     case 'batch':
       return { what: 'it waits for a batch of the model provider', commands: [], needsSomeone: false };
   }

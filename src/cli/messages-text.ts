@@ -8,7 +8,7 @@ export function messagesText(terminal: Terminal, messages: readonly StoredMessag
 }
 
 function messageText(terminal: Terminal, { seq, message }: StoredMessage): string {
-  const step = seq === 0 ? '' : `  step ${seq}`;
+  const step = seq === 0 ? '' : seq < 0 ? `  ${-seq} run${seq === -1 ? '' : 's'} before` : `  step ${seq}`;
   switch (message.role) {
     case 'user':
       return block(terminal, `user${step}`, message.content);

@@ -27,6 +27,7 @@ interface RunOptions {
   key?: string;
   tag?: Record<string, string>;
   tenant?: string;
+  thread?: string;
   delay?: number;
   deadline?: number;
   maxSteps?: number;
@@ -41,7 +42,7 @@ interface RunOptions {
   output: Format;
 }
 
-const notBuilt = ['thread', 'lane', 'priority'] as const;
+const notBuilt = ['lane', 'priority'] as const;
 
 export function addRun(program: Command, cli: Cli): void {
   const command = program
@@ -50,6 +51,7 @@ export function addRun(program: Command, cli: Cli): void {
     .option('--key <key>', 'start at most one run of the agent with this key; the same input finds that run again')
     .addOption(tagOption('label the run; may be given several times'))
     .option('--tenant <name>', 'whose run it is')
+    .option('--thread <name>', 'go on with this thread: the run is shown what was said in it, and waits for its turn')
     .addOption(new Option('--delay <time>', 'do not start before: 90s, 5m').argParser(readDuration))
     .addOption(
       new Option('--deadline <time>', 'how long the run may take, waiting included: 6h').argParser(
@@ -103,7 +105,7 @@ INPUT is the task as text; - reads it from stdin. The output of the run goes to 
 Exit status: 0 completed, 3 failed, 4 cancelled, 5 waits for somebody, 130 interrupted (the run goes on).
 
 A *.jsonl file holds a run a line, and needs --detach. A line is JSON: an object with the field input describes a run, with
-the fields key, tenant, tags, model, delayMs and limits beside it; anything else is the input itself. All lines are checked
+the fields key, tenant, threadId, tags, model, delayMs and limits beside it; anything else is the input itself. All lines are checked
 before anything is stored. A line without a key gets <file name>:<line>, or with --key K the key K:<line>, so the same command
 goes on where it was interrupted, and starts nothing twice. Exit status 7: the key of a line belongs to another input.
 
@@ -114,14 +116,14 @@ Examples:
   $ pawl run analyst "…" --detach --key "$(date +%F)"     # daily (in a crontab: \\%F): one run a day, however often it is called`;
 
 function startOf(agent: string, input: unknown, options: RunOptions): StartRun {
-  const { key, tenant, tag: tags, model, delay: delayMs } = options;
+  const { key, tenant, thread: threadId, tag: tags, model, delay: delayMs } = options;
   const { maxSteps, maxTurns, maxTokens, maxCostUsd, deadline: deadlineMs } = options;
   const limits = Object.fromEntries(
     Object.entries({ maxSteps, maxTurns, maxTokens, maxCostUsd, deadlineMs }).filter(
       ([, value]) => value !== undefined,
     ),
   );
-  return { agent, input, key, tenant, tags, model, delayMs, limits };
+  return { agent, input, key, tenant, threadId, tags, model, delayMs, limits };
 }
 
 async function startAndFollow(cli: Cli, runs: Runs, start: StartRun, options: RunOptions): Promise<number> {

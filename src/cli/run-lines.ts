@@ -11,7 +11,7 @@ import { readStart, type StartRun } from '../engine/start-run.js';
 /** A line with its run, or with what is wrong with it. Numbers begin at 1 and count blank lines, too. */
 export type RunLine = { number: number; run: StartRun } | { number: number; fault: string };
 
-const fieldsOfLine = ['input', 'key', 'tenant', 'tags', 'model', 'delayMs', 'limits'] as const;
+const fieldsOfLine = ['input', 'key', 'tenant', 'threadId', 'tags', 'model', 'delayMs', 'limits'] as const;
 /** A line that never ends is no JSONL. Above the longest input there can be. */
 const longestLine = 8_000_000;
 

@@ -52,6 +52,7 @@ export function runPage(
   for (const [name, value] of [
     ['key', run.key],
     ['tenant', run.tenant],
+    ['thread', run.threadId],
     ['tags', tagsText(run.tags)],
   ] as const) {
     if (value !== null && value !== '') facts.push([name, oneLine(value)]);

@@ -14,6 +14,7 @@ import { readOutputName, readOutputTool } from './read-output.js';
 import { type Limits, onLimits, type Usage } from './run.js';
 import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput, type ValueOf } from './schema.js';
 import { canonicalJson } from './storable.js';
+import { type BusyThread, busyThreads } from './thread.js';
 import { isTool, maxTimerMs, type Tool } from './tool.js';
 import type { AgentListing } from './view.js';
 import { type Words, wordsOf } from './words.js';
@@ -37,6 +38,8 @@ export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInp
     maxCostUsd?: number | null;
     onLimit?: Limits['onLimit'];
   };
+  /** What becomes of a run that is started while another of its thread is not at its end. */
+  busyThread?: BusyThread;
   /** Tries of an LLM step, the first included, and the delays between them. */
   retry?: { attempts?: number; baseMs?: number; capMs?: number };
   llmTimeoutMs?: number;
@@ -113,6 +116,7 @@ export interface Agent {
   readonly outputSchema: JsonSchema | null;
   readonly limits: Limits;
   readonly retry: Readonly<{ attempts: number; baseMs: number; capMs: number }>;
+  readonly busyThread: BusyThread;
   readonly llmTimeoutMs: number;
   readonly context: Readonly<{
     windowTokens: number | null;
@@ -137,7 +141,19 @@ export interface Agent {
 
 const mark = Symbol.for('pawl.agent');
 const optionNames = [
-  ...['name', 'model', 'instructions', 'tools', 'language', 'output', 'limits', 'retry', 'llmTimeoutMs', 'context'],
+  ...[
+    'name',
+    'model',
+    'instructions',
+    'tools',
+    'language',
+    'output',
+    'limits',
+    'retry',
+    'llmTimeoutMs',
+    'context',
+    'busyThread',
+  ],
   ...['temperature', 'maxOutputTokens', 'version', 'mode', 'toolCalling', 'verify', 'loop', 'stopWhen'],
 ];
 const yearMs = 366 * 24 * 3_600_000;
@@ -173,6 +189,7 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
     outputSchema: schema?.json ?? null,
     limits: limitsOf(check.nested('limits')),
     retry: retryOf(check.nested('retry')),
+    busyThread: check.oneOf('busyThread', busyThreads, 'wait'),
     llmTimeoutMs: check.integer('llmTimeoutMs', 120_000, 1, maxTimerMs),
     context: contextOf(check.nested('context')),
     temperature: check.optionalNumber('temperature', 0, 2),
@@ -219,6 +236,7 @@ function listingOf(agent: Agent): AgentListing {
     language: agent.language,
     limits: agent.limits,
     llmTimeoutMs: agent.llmTimeoutMs,
+    busyThread: agent.busyThread,
     llmAttempts: agent.retry.attempts,
     reserve: reserveOf(agent),
     price: null,

@@ -105,6 +105,11 @@ export class Draft {
     this.run.reserve = growReserve(this.run.reserve, (tokens ?? 0) + tokensPerMessage);
   }
 
+  /** Writes messages that the request which was just answered brought along: its reserve counts them already. */
+  bring(messages: readonly StoredMessage[]): void {
+    this.messages.push(...messages);
+  }
+
   /** Keeps a whole text aside whose cut form is on the step. */
   keepWhole(seq: number, body: string): void {
     this.outputs.push({ seq, body });
@@ -178,7 +183,8 @@ export class Draft {
   }
 
   /**
-   * Lets a step run at `dueAt`, unless the run is paused or, under `suspend`, past its deadline: then it is suspended.
+   * Lets a step run at `dueAt`, unless the run is paused, past its deadline under `suspend`, or waits for its turn in its
+   * thread: then it is suspended.
    * `redispatch`: a new job is made now if it is due now, else by the sweep; otherwise the queue still holds its job.
    */
   makePending(step: StepState, { redispatch, dueAt = this.now }: { redispatch: boolean; dueAt?: Date }): void {
@@ -188,6 +194,7 @@ export class Draft {
     if (this.run.limits.onLimit === 'suspend' && isPastDeadline(this.run, this.now)) {
       return this.suspend(step, 'limit', 'deadline');
     }
+    if (this.run.threadId !== null && !this.run.holdsThread) return this.suspend(step, 'slot', this.run.threadId);
     this.move(step, 'pending');
     if (redispatch) {
       step.dispatch += 1;
@@ -362,6 +369,7 @@ export class Draft {
     this.run.error = error;
     this.run.endingAs = null;
     this.run.pauseAt = null;
+    this.run.holdsThread = false;
     this.run.finishedAt = this.now;
     this.runTouched = true;
     this.event(`run.${status}`, null, { reason });

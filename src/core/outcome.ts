@@ -4,6 +4,7 @@
  */
 import type { WindowState } from './context.js';
 import type { Repetition } from './loop.js';
+import type { StoredMessage } from './message.js';
 import type { Reason, Reserve, RunError, Usage } from './run.js';
 import type { Effect, StepState } from './step.js';
 
@@ -91,6 +92,8 @@ export type Outcome =
       model: string;
       tokens: number;
       window: WindowState;
+      /** What the request brought along from outside the run: see core/thread.ts. Left out: nothing. */
+      opening?: StoredMessage[];
       /** Of the prompt that was sent and an answer to it. */
       reserve: Reserve;
       /** What the loop guard did about the turns before. */

@@ -203,6 +203,7 @@ function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolC
     toolCalls: calls,
     ...(reasoning === undefined ? {} : { reasoning }),
   };
+  if (outcome.opening !== undefined) draft.bring(outcome.opening);
   draft.message(step.seq, 0, message, tokens);
   const { run } = draft;
   step.name = outcome.model;

@@ -122,6 +122,8 @@ export interface RunState {
   language: Language;
   tenant: string | null;
   threadId: string | null;
+  /** Whether it is the run's turn in its thread; of a thread's runs at most one's. */
+  holdsThread: boolean;
   /** Null until the first claim pins the run to the version its worker serves. */
   agentVersion: string | null;
   /** Model asked for at the start of the run; null: the agent's own. */

@@ -5,6 +5,7 @@
 import type { Language } from './language.js';
 import type { Limits, Price, Reason, RunError, RunStatus, Usage } from './run.js';
 import type { Effect, StepKind, StepState, StepStatus, WaitKind } from './step.js';
+import type { BusyThread } from './thread.js';
 
 export interface WaitingFor {
   kind: Exclude<WaitKind, 'step'>;
@@ -108,6 +109,8 @@ export interface AgentListing {
   limits: Limits;
   llmTimeoutMs: number;
   llmAttempts: number;
+  /** Left out by workers of before: runs wait. */
+  busyThread?: BusyThread;
   /** Tokens that a first call takes, its task apart. */
   reserve: { inputTokens: number; outputTokens: number };
   /** Of the model; null: not known. */
@@ -124,6 +127,7 @@ export interface NewRun {
   input: unknown;
   key: string | null;
   tenant: string | null;
+  threadId: string | null;
   tags: Record<string, string>;
   model: string | null;
   delayMs: number;

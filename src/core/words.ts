@@ -166,7 +166,7 @@ const english: Words = {
   noOutput: (step) => `Step ${step} is no tool call of this run that has an output.`,
   noPage: ({ step, offset, total }) =>
     `The output of step ${step} has ${total} characters: there is nothing at offset ${offset}.`,
-  turnsLeftOut: () => '[Pawl] Earlier turns of this run are left out here to save room.',
+  turnsLeftOut: () => '[Pawl] Earlier turns are left out here to save room.',
 };
 
 /** The second level of trying again: the model's, after the same call was tried as often as it may be. */
@@ -255,7 +255,7 @@ const chinese: Words = {
     `[步骤 ${step}(${name})输出共 ${total} 个字符,以下为第 ${from} 至 ${to} 个${to < total ? `;从 offset ${to} 继续` : ''}]`,
   noOutput: (step) => `步骤 ${step} 不是本次运行中有输出的工具调用。`,
   noPage: ({ step, offset, total }) => `步骤 ${step} 的输出共 ${total} 个字符,offset ${offset} 处没有内容。`,
-  turnsLeftOut: () => '[Pawl] 为节省篇幅,本次运行较早的轮次未列出。',
+  turnsLeftOut: () => '[Pawl] 为节省篇幅,较早的轮次未列出。',
 };
 
 /** Nothing in a summary ends it. */

@@ -5,7 +5,9 @@
  */
 
 import type { Draft } from '../core/draft.js';
+import { PawlError } from '../core/errors.js';
 import { type ClaimDeath, meetDeadline, releaseClaim, wakeServed } from '../core/recover.js';
+import { takeThread } from '../core/thread.js';
 import type { Clock, Dispatch, HeldClaim, Log, Queue, StepScope, Store, Watch } from '../ports.js';
 import { Sweep } from './sweep.js';
 
@@ -154,7 +156,9 @@ export class Maintenance {
   }
 
   private async wakeRuns(): Promise<void> {
-    await someAtOnce(await this.parts.watch.runsServedAgain(batch), (id) => this.change(id, 'open', wakeServed));
+    const { watch } = this.parts;
+    await someAtOnce(await watch.runsServedAgain(batch), (id) => this.change(id, 'open', wakeServed));
+    await someAtOnce(await watch.runsAwaitingThread(batch), (id) => this.change(id, 'open', takeThread));
   }
 
   private async sweepWorkers(): Promise<void> {
@@ -179,6 +183,8 @@ export class Maintenance {
       const changed = await this.parts.store.change(runId, scope, rule);
       if (changed !== null) ({ value, dispatches } = changed);
     } catch (error) {
+      // Somebody else was first, and what was to be done is done or has to wait.
+      if (error instanceof PawlError && error.code === 'conflict') return null;
       this.parts.log.error({ runId, cause: String(error) }, 'maintenance could not change a run');
       return null;
     }

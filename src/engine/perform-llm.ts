@@ -19,10 +19,11 @@ import { type Call, raceCall } from './calls.js';
 import { countOnce } from './count-once.js';
 import type { Claimed } from './gaps.js';
 import { type AskedRepetition, guardTurns, noticeOf, stopEarly, withhold } from './guard-turns.js';
+import { type Opening, openRun } from './open-run.js';
 import { type Answered, readSummary } from './read-summary.js';
 import { accepted, type Judgement, verifyAnswer } from './verify-answer.js';
 
-export interface LlmPerformance extends Judgement {
+export interface LlmPerformance extends Judgement, Opening {
   agent: Agent;
   claim: Claimed;
   call: Call;
@@ -47,10 +48,12 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   if (!turns.go) return turns.outcome;
   const { lastBecause, repetition } = turns;
   const model = modelOf(performance);
-  const history = await countTask(performance, model);
   const rule = await windowRule(performance, model);
-  const compaction = dueCompaction(performance, history, rule, lastBecause);
-  const window = compaction?.shown ?? chooseWindow(history, claim.run, rule);
+  const opened = await openRun(performance, await countTask(performance, model), rule);
+  if (opened === null) return abortedCall(performance, null);
+  const { history, state, brought } = opened;
+  const compaction = brought === null ? dueCompaction(performance, history, rule, lastBecause) : null;
+  const window = compaction?.shown ?? chooseWindow(history, state, rule);
   const notice = compaction === null ? noticeOf(performance, turns) : agent.words.summarise(compaction.chars);
   const request = writeRequest(performance, model, window, notice, lastBecause === null);
   const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
@@ -59,7 +62,7 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
     llm.complete({ ...request, timeoutMs: Math.max(1, timeoutMs) }, stop.signal),
   );
   const sent: Usage = { ...noUsage, ...weigh(performance, model, window.tokens, 0), estimated: true };
-  const asked: Asked = { model, window, lastBecause, repetition };
+  const asked: Asked = { model, window, lastBecause, repetition, brought };
   if (raced.ended === 'aborted' || raced.ended === 'not_started') {
     return abortedCall(performance, raced.ended === 'aborted' ? sent : null);
   }
@@ -207,6 +210,7 @@ interface Asked {
   window: Window;
   lastBecause: Reason | null;
   repetition: AskedRepetition;
+  brought: StoredMessage[] | null;
 }
 
 async function readReply(performance: LlmPerformance, reply: LlmReply, asked: Asked): Promise<Outcome> {
@@ -244,6 +248,7 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
     model: asked.model,
     tokens,
     window: { windowFrom: asked.window.windowFrom, digestBefore: asked.window.digestBefore },
+    ...(asked.brought === null ? {} : { opening: asked.brought }),
     repetition: asked.repetition,
     // The provider's own count goes before ours where it is higher.
     reserve: reserveOf(performance, asked.model, Math.max(asked.window.tokens, reply.usage.inputTokens)),

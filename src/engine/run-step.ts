@@ -86,6 +86,8 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
         // The reply is in hand by then: it is not thrown away because the database is away for a moment.
         unsettledOnce: (hashes) =>
           post.whileReachable(() => post.store.unsettledOnce(claim.run.id, hashes), new Map<string, number>()),
+        earlierInThread: () =>
+          post.whileReachable(async () => ({ earlier: await post.store.earlierInThread(claim.run.id) }), null),
         toolResults: (maxChars) => post.whileReachable(() => post.store.toolResults(claim.run.id, maxChars), null),
         ids: post.ids,
         log,

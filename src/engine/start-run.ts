@@ -20,8 +20,9 @@ export interface StartRun {
   /** Not before this many milliseconds from now. */
   delayMs?: number | undefined;
   limits?: Partial<Limits> | undefined;
+  /** Continues the thread of that name, or begins it: the run is shown what was said in it. One run of a thread at a time. */
+  threadId?: string | undefined;
   /** Not built in this version: */
-  threadId?: undefined;
   lane?: undefined;
   priority?: undefined;
 }
@@ -31,7 +32,7 @@ const maxTaskChars = 1_000_000;
 const maxMs = 366 * 24 * 3_600_000;
 
 export function readStart(run: StartRun): Omit<NewRun, 'id'> {
-  for (const field of ['threadId', 'lane', 'priority'] as const) {
+  for (const field of ['lane', 'priority'] as const) {
     if (run[field] !== undefined)
       throw new PawlError('not_built', `${field} is not built in this version: leave it out`);
   }
@@ -41,6 +42,7 @@ export function readStart(run: StartRun): Omit<NewRun, 'id'> {
     input: readInput(run.input),
     key: run.key === undefined ? null : readText('key', run.key, 255),
     tenant: run.tenant === undefined ? null : readText('tenant', run.tenant, 255),
+    threadId: run.threadId === undefined ? null : readText('threadId', run.threadId, 255),
     tags: readTags(run.tags ?? {}),
     model: run.model === undefined ? null : readText('model', run.model, 200),
     delayMs: readNumber('delayMs', run.delayMs ?? 0, 0, maxMs),

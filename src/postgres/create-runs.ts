@@ -7,27 +7,45 @@ import type pg from 'pg';
 import { PawlError } from '../core/errors.js';
 import type { NewRun } from '../core/view.js';
 import type { Acceptance } from '../ports.js';
-import { insertRuns, type TaskedRun } from './insert-run.js';
+import { type Inserted, insertRuns, type TaskedRun } from './insert-run.js';
+import { inTransaction } from './pool.js';
 
 /** In the order given. */
 export async function createRuns(pool: pg.Pool, runs: readonly NewRun[]): Promise<Acceptance[]> {
   if (runs.length === 0) return [];
   const tasked = runs.map(withTask);
-  const { made, agents } = await insertRuns(pool, tasked);
+  const { made, waiting, busy, agents } = await insert(pool, tasked);
   const owners = await findOwners(
     pool,
     tasked.filter((run) => !made.has(run.id) && agents.has(run.agent)),
   );
   return tasked.map((run) => {
     if (made.has(run.id)) {
-      const dispatches = run.delayMs > 0 ? [] : [{ queue: 'llm', runId: run.id, seq: 1, dispatch: 1 }];
+      const dispatches =
+        run.delayMs > 0 || waiting.has(run.id) ? [] : [{ queue: 'llm', runId: run.id, seq: 1, dispatch: 1 }];
       return { id: run.id, created: true, dispatches };
     }
     if (!agents.has(run.agent)) return { refused: unknownAgent(run.agent) };
     const owner = owners.get(keyOf(run));
-    if (owner === undefined) return { refused: ownerGone(run) };
+    if (owner === undefined) return { refused: busy.has(run.id) ? threadBusy(run) : ownerGone(run) };
     if (owner.input_hash !== run.inputHash) return { refused: keyConflict(run, owner.id) };
     return { id: owner.id, created: false, dispatches: [] };
+  });
+}
+
+/** Runs of threads are made under the locks of those, in one order, so that of two made at once one sees the other. */
+async function insert(pool: pg.Pool, runs: readonly TaskedRun[]): Promise<Inserted> {
+  const threads = runs.flatMap(({ tenant, threadId }) =>
+    threadId === null ? [] : [JSON.stringify([tenant, threadId])],
+  );
+  if (threads.length === 0) return insertRuns(pool, runs);
+  return inTransaction(pool, async (client) => {
+    await client.query(
+      `select pg_advisory_xact_lock(lock) from (
+         select distinct hashtextextended(thread, 0) as lock from unnest($1::text[]) as thread order by lock) as locks`,
+      [threads],
+    );
+    return insertRuns(client, runs);
   });
 }
 
@@ -66,6 +84,14 @@ function unknownAgent(agent: string): PawlError {
 /** Deleted between the statement that met it and the one that looked for it. */
 function ownerGone({ key }: NewRun): PawlError {
   return new PawlError('conflict', `the run with the key ${JSON.stringify(key)} has just been deleted; start it again`);
+}
+
+function threadBusy({ threadId, agent }: NewRun): PawlError {
+  const thread = JSON.stringify(threadId);
+  return new PawlError(
+    'conflict',
+    `the thread ${thread} has a run that is not at its end, and runs of ${agent} do not wait (busyThread): start it again later`,
+  );
 }
 
 function keyConflict(run: NewRun, owner: string): PawlError {

@@ -126,6 +126,13 @@ export function classifyFault(error: unknown): 'repeat' | 'unreachable' | 'guilt
   return 'bug';
 }
 
+/** At most one run has a thread: of two that take it at once one does not. */
+export function isThreadTaken(error: unknown): boolean {
+  return (
+    codeOf(error) === '23505' && error instanceof Error && 'constraint' in error && error.constraint === 'runs_thread'
+  );
+}
+
 function codeOf(error: unknown): string | null {
   if (typeof error !== 'object' || error === null) return null;
   const { code, cause } = error as { code?: unknown; cause?: unknown };

@@ -17,6 +17,7 @@ export interface RunRow {
   language: string;
   tenant: string;
   thread_id: string | null;
+  holds_thread: boolean;
   agent_version: string | null;
   model: string | null;
   llm_name: string;
@@ -162,6 +163,7 @@ export function readRun(row: RunRow): RunState {
     language: row.language as Language,
     tenant: row.tenant === '' ? null : row.tenant,
     threadId: row.thread_id,
+    holdsThread: row.holds_thread,
     agentVersion: row.agent_version,
     model: row.model,
     llmName: row.llm_name,
@@ -269,6 +271,7 @@ export function writeRun(run: RunState) {
     reserve_usd: run.reserve.costUsd,
     objections: run.objections,
     conduct: run.conduct === null ? null : conductText(run.conduct),
+    holds_thread: run.holdsThread,
     window_from: run.windowFrom,
     digest_before: run.digestBefore,
     summary_seq: run.summarySeq,

@@ -144,6 +144,7 @@ export const runs = pawl.table(
     tenant: text('tenant').notNull().default(''),
     lane: text('lane'),
     threadId: text('thread_id'),
+    holdsThread: boolean('holds_thread').notNull().default(false),
     parentId: text('parent_id'),
     tags: jsonb('tags').notNull().default({}),
     createdAt: at('created_at').notNull().defaultNow(),
@@ -152,6 +153,8 @@ export const runs = pawl.table(
   },
   (t) => [
     uniqueIndex('runs_key').on(t.tenant, t.agent, t.key).where(sql`key is not null`),
+    uniqueIndex('runs_thread').on(t.tenant, t.threadId).where(sql`holds_thread`),
+    index('runs_of_thread').on(t.tenant, t.threadId, t.createdAt).where(sql`thread_id is not null`),
     index('runs_newest').on(t.createdAt, t.id),
     index('runs_deadline').on(t.deadlineAt).where(sql`deadline_at is not null and finished_at is null`),
     check('runs_status', oneOf('status', runStatuses)),
@@ -180,6 +183,8 @@ export const runs = pawl.table(
       sql.raw(`reserve_input >= 0 and reserve_output >= 0 and (reserve_usd is null or reserve_usd >= 0)`),
     ),
     check('runs_conduct_is_an_object', sql.raw(`conduct is null or conduct like '{%}'`)),
+    check('runs_thread_is_held', sql.raw(`not holds_thread or (thread_id is not null and finished_at is null)`)),
+    check('runs_thread_length', sql.raw(`thread_id is null or length(thread_id) between 1 and 255`)),
     check('runs_key_length', sql.raw(`key is null or length(key) between 1 and 255`)),
   ],
 );

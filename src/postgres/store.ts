@@ -8,12 +8,22 @@ import { PawlError } from '../core/errors.js';
 import type { OutputPage } from '../core/read-output.js';
 import type { Usage } from '../core/run.js';
 import type { AttemptRecord } from '../core/step.js';
+import type { Earlier } from '../core/thread.js';
 import type { StepScope, Store, StoredResult } from '../ports.js';
 import { createClaims } from './claim.js';
 import { createRuns } from './create-runs.js';
-import { asPawlError, classifyFault, inTransaction } from './pool.js';
+import { asPawlError, classifyFault, inTransaction, isThreadTaken } from './pool.js';
 import { createRecords } from './record.js';
-import { type AttemptRow, type RunRow, readAttempt, readRun, readStep, type StepRow } from './rows.js';
+import {
+  type AttemptRow,
+  type MessageRow,
+  type RunRow,
+  readAttempt,
+  readMessage,
+  readRun,
+  readStep,
+  type StepRow,
+} from './rows.js';
 import { RunCache } from './run-cache.js';
 import { attempts, runs, steps } from './schema.js';
 import { columnsOf, writeChanges } from './write.js';
@@ -32,6 +42,7 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
         return changed ?? changeRun(pool, runId, scope, rule, receipt);
       }),
     createRuns: (runs) => answering(() => createRuns(pool, runs)),
+    earlierInThread: (runId) => answering(() => earlierInThread(pool, runId)),
     noteLate: (token, note, usage = null) =>
       answering(async () => {
         await pool.query(
@@ -108,6 +119,27 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
   };
 }
 
+async function earlierInThread(pool: pg.Pool, runId: string): Promise<Earlier | null> {
+  const { rows } = await pool.query<Pick<RunRow, 'window_from' | 'digest_before' | 'summary_seq'> & MessagesRow>(
+    `select e.window_from, e.digest_before, e.summary_seq, (
+       select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
+       from pawl.messages m
+       where m.run_id = e.id and (m.seq in (0, e.summary_seq) or m.seq >= e.window_from)) as messages
+     from pawl.runs r join pawl.runs e on e.tenant = r.tenant and e.thread_id = r.thread_id
+     where r.id = $1 and e.id <> r.id and e.finished_at is not null and e.turns_used > 0
+     order by e.finished_at desc, e.id desc limit 1`,
+    [runId],
+  );
+  const [row] = rows;
+  if (row === undefined) return null;
+  const { window_from: windowFrom, digest_before: digestBefore, summary_seq: summarySeq, messages } = row;
+  return { run: { windowFrom, digestBefore, summarySeq }, messages: (messages ?? []).map(readMessage) };
+}
+
+interface MessagesRow {
+  messages: MessageRow[] | null;
+}
+
 function usageColumns(usage: Usage | null): unknown[] {
   if (usage === null) return [null, null, null, null, null];
   return [usage.inputTokens, usage.cachedInputTokens, usage.outputTokens, usage.costUsd, usage.estimated];
@@ -120,6 +152,8 @@ async function answering<T>(work: () => Promise<T>): Promise<T> {
       return await work();
     } catch (error) {
       if (classifyFault(error) === 'repeat' && tries < 10) continue;
+      if (isThreadTaken(error))
+        throw new PawlError('conflict', 'another run has the thread: this one waits for its turn', { cause: error });
       if (classifyFault(error) === 'guilty')
         throw new PawlError('invalid_input', `Postgres refuses the values: ${String(error)}`, { cause: error });
       throw asPawlError(error);

@@ -110,6 +110,17 @@ export function createWatch(pool: pg.Pool): Watch {
       );
       return found.map((row) => row.id);
     },
+    async runsAwaitingThread(limit) {
+      const found = await rows<{ id: string }>(
+        `select distinct on (r.tenant, r.thread_id) r.id from pawl.steps s join pawl.runs r on r.id = s.run_id
+         where s.status = 'suspended' and s.waiting_for = 'slot' and s.due_at <= now()
+           and r.ending_at is null and r.pause_at is null and not exists (
+             select 1 from pawl.runs h where h.tenant = r.tenant and h.thread_id = r.thread_id and h.holds_thread)
+         order by r.tenant, r.thread_id, r.created_at, r.id limit $1`,
+        [limit],
+      );
+      return found.map((row) => row.id);
+    },
     async isServed(agent, version) {
       const found = await rows(
         `select 1 from pawl.workers w, unnest(w.serves) v

@@ -29,7 +29,12 @@ export interface RunRows {
 /** A step may be claimed this much before it is due, as in Postgres. */
 const earlyMs = 50;
 
-export function acceptRun(asked: NewRun, listing: AgentListing, now: Date): RunRows {
+export function isOfThread(run: RunState, { threadId, tenant }: Pick<RunState, 'threadId' | 'tenant'>): boolean {
+  return threadId !== null && run.threadId === threadId && run.tenant === tenant;
+}
+
+/** `busy`: another run of its thread is not at its end. */
+export function acceptRun(asked: NewRun, listing: AgentListing, now: Date, busy = false): RunRows {
   const given = Object.entries(asked.limits).filter(([, value]) => value != null);
   const limits = { ...listing.limits, ...Object.fromEntries(given) };
   const llmName = asked.model ?? listing.model;
@@ -42,7 +47,8 @@ export function acceptRun(asked: NewRun, listing: AgentListing, now: Date): RunR
     id: asked.id,
     agent: asked.agent,
     tenant: asked.tenant,
-    threadId: null,
+    threadId: asked.threadId,
+    holdsThread: asked.threadId !== null && !busy && asked.delayMs === 0,
     language: listing.language,
     agentVersion: null,
     model: asked.model,
@@ -93,6 +99,7 @@ export function acceptRun(asked: NewRun, listing: AgentListing, now: Date): RunR
   const draft = new Draft({ run, steps: [], now });
   draft.event('run.created', null);
   draft.planLlmStep().dueAt = new Date(now.getTime() + asked.delayMs);
+  draft.settle();
   write(rows, draft.changes(), now);
   return rows;
 }

@@ -2,14 +2,17 @@
  * The Store port in memory: passes the suite of the real one (test/contract/store.ts). One change at a time, so a rule never
  * meets another; times are the given clock's. What lies behind it is shared with memory-watch.ts and memory-workers.ts.
  */
+import { isShown } from '../core/context.js';
+import type { Draft } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
+import { isFinal } from '../core/run.js';
 import type { StepState } from '../core/step.js';
 import { canonicalJson } from '../core/storable.js';
 import type { ToolStop } from '../core/tool-stop.js';
 import type { AgentListing, NewRun } from '../core/view.js';
 import type { Acceptance, Store, StoredResult } from '../ports.js';
 import type { FakeClock } from './fake-clock.js';
-import { acceptRun, changeRun, claimStep, type RunRows } from './memory-runs.js';
+import { acceptRun, changeRun, claimStep, inOrder, isOfThread, type RunRows } from './memory-runs.js';
 
 export interface WorkerRows {
   id: string;
@@ -56,11 +59,27 @@ export function createMemoryStore(tables: Tables): Store {
       requireReachable(tables);
       const rows = tables.runs.get(runId);
       if (rows === undefined) return null;
-      return changeRun(rows, scope, rule, { now: tables.clock.now(), receipt: options?.receipt });
+      const others = [...tables.runs.values()].filter((other) => other !== rows);
+      return changeRun(rows, scope, takingFreeThreads(rule, others), {
+        now: tables.clock.now(),
+        receipt: options?.receipt,
+      });
     },
     async createRuns(runs) {
       requireReachable(tables);
       return runs.map((run) => createRun(tables, run));
+    },
+    async earlierInThread(runId) {
+      requireReachable(tables);
+      const mine = tables.runs.get(runId)?.run;
+      if (mine === undefined) return null;
+      const earlier = [...tables.runs.values()]
+        .filter(({ run }) => run.id !== runId && isOfThread(run, mine) && isFinal(run.status) && run.turnsUsed > 0)
+        .sort((a, b) => (a.run.finishedAt?.getTime() ?? 0) - (b.run.finishedAt?.getTime() ?? 0))
+        .at(-1);
+      if (earlier === undefined) return null;
+      const { run, messages } = earlier;
+      return { run, messages: inOrder(messages.filter(({ seq }) => isShown(seq, run))) };
     },
     async noteLate(token, note, usage) {
       requireReachable(tables);
@@ -129,6 +148,17 @@ export function createMemoryStore(tables: Tables): Store {
   };
 }
 
+/** As a unique index does: no rule gives a run a thread that another has. */
+function takingFreeThreads<T>(rule: (draft: Draft) => T, others: readonly RunRows[]): (draft: Draft) => T {
+  return (draft) => {
+    const value = rule(draft);
+    if (draft.run.holdsThread && others.some(({ run }) => run.holdsThread && isOfThread(run, draft.run))) {
+      throw new PawlError('conflict', 'another run has the thread: this one waits for its turn');
+    }
+    return value;
+  };
+}
+
 function isUnsettled(step: StepState): boolean {
   const hasFailed = step.status === 'dead' || (step.status === 'completed' && step.error !== null);
   return step.effect === 'once' && (step.unknown || hasFailed);
@@ -148,8 +178,15 @@ function createRun(tables: Tables, asked: NewRun): Acceptance {
     const owner = `run ${existing.run.id}, which has another input`;
     return { refused: new PawlError('key_conflict', `the key ${JSON.stringify(asked.key)} belongs to ${owner}`) };
   }
-  tables.runs.set(asked.id, acceptRun(asked, listing, tables.clock.now()));
-  const dispatches = asked.delayMs > 0 ? [] : [{ queue: 'llm', runId: asked.id, seq: 1, dispatch: 1 }];
+  const active = [...tables.runs.values()].filter(({ run }) => isOfThread(run, asked) && !isFinal(run.status));
+  if (active.length > 0 && listing.busyThread === 'refuse') {
+    const message = `the thread ${JSON.stringify(asked.threadId)} has a run that is not at its end`;
+    return { refused: new PawlError('conflict', message) };
+  }
+  const rows = acceptRun(asked, listing, tables.clock.now(), active.length > 0);
+  tables.runs.set(asked.id, rows);
+  const isDue = asked.delayMs === 0 && rows.run.status === 'pending';
+  const dispatches = isDue ? [{ queue: 'llm', runId: asked.id, seq: 1, dispatch: 1 }] : [];
   return { id: asked.id, created: true, dispatches };
 }
 

@@ -4,6 +4,7 @@ import { isFinal, type RunState } from '../core/run.js';
 import type { StepState } from '../core/step.js';
 import type { Dispatch, DueStep, HeldClaim, Watch } from '../ports.js';
 import type { RunRows } from './memory-runs.js';
+import { isOfThread } from './memory-runs.js';
 import { requireReachable, type Tables, type WorkerRows } from './memory-store.js';
 
 const dayMs = 86_400_000;
@@ -105,6 +106,18 @@ export function createMemoryWatch(tables: Tables): Watch {
         ({ run, step }) => step.waitingFor === 'worker' && serves(run.agent, run.agentVersion),
       );
       return [...new Set(waiting.map(({ run }) => run.id))].slice(0, limit);
+    },
+    async runsAwaitingThread(limit) {
+      const oldest = new Map<string, RunState>();
+      for (const { run, step } of steps('suspended')) {
+        const key = JSON.stringify([run.tenant, run.threadId]);
+        const isHeld = [...tables.runs.values()].some(({ run: other }) => other.holdsThread && isOfThread(other, run));
+        const mayTake = run.endingAs === null && run.pauseAt === null && !isHeld;
+        if (step.waitingFor !== 'slot' || step.dueAt.getTime() > now() || !mayTake) continue;
+        const known = oldest.get(key);
+        if (known === undefined || run.createdAt < known.createdAt) oldest.set(key, run);
+      }
+      return [...oldest.values()].map(({ id }) => id).slice(0, limit);
     },
     async isServed(agent, version) {
       requireReachable(tables);

@@ -53,7 +53,16 @@ let made = 0;
 export function newRun(asked: Partial<NewRun> = {}): NewRun {
   made += 1;
   const id = `run_${process.pid}_${made}`;
-  const run = { id, agent: 'helper', input: 'the task', key: null, tenant: null, tags: {}, model: null };
+  const run = {
+    id,
+    agent: 'helper',
+    input: 'the task',
+    key: null,
+    tenant: null,
+    threadId: null,
+    tags: {},
+    model: null,
+  };
   return { ...run, delayMs: 0, limits: {}, ...asked };
 }
 

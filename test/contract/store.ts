@@ -4,11 +4,13 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { cancelRun, pauseRun, resolveStep } from '../../src/core/commands.js';
+import { cancelRun, pauseRun, redriveRun, resolveStep } from '../../src/core/commands.js';
 import type { Draft } from '../../src/core/draft.js';
 import { PawlError } from '../../src/core/errors.js';
 import { recordOutcome } from '../../src/core/record.js';
 import { releaseClaim } from '../../src/core/recover.js';
+import { takeThread } from '../../src/core/thread.js';
+import type { NewRun } from '../../src/core/view.js';
 import {
   afterAsking,
   askOperator,
@@ -503,6 +505,102 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       });
     });
 
+    describe('a thread', () => {
+      const started = async (more: Partial<NewRun> = {}) => {
+        const run = newRun({ threadId: 'chat', ...more });
+        const [accepted] = await bench.acceptAll([run]);
+        if (accepted === undefined) throw new Error('not answered');
+        return { id: run.id, accepted };
+      };
+      /** The runs whose turn it is, of the given ones. */
+      const awaited = async (...ids: string[]) =>
+        (await bench.watch.runsAwaitingThread(100)).filter((id) => ids.includes(id));
+      const takeIt = (id: string) => bench.change(id, takeThread);
+
+      it('is had by one run at a time; the others wait in order, and one is woken when it ends', async () => {
+        const tenant = randomUUID();
+        const first = await started({ tenant });
+        const second = await started({ tenant });
+        const third = await started({ tenant });
+        const other = await started({ tenant: randomUUID() });
+        expect(first.accepted).toMatchObject({ dispatches: [{ seq: 1, dispatch: 1 }] });
+        expect(other.accepted).toMatchObject({ dispatches: [{ seq: 1 }] });
+        expect(second.accepted).toMatchObject({ created: true, dispatches: [] });
+        const waiting = await bench.rows(second.id);
+        expect(waiting.run).toMatchObject({ status: 'suspended', holdsThread: false, suspendedSteps: 1 });
+        expect(waiting.steps[0]).toMatchObject({
+          status: 'suspended',
+          waitingFor: 'slot',
+          waitDetail: 'chat',
+          dispatch: 0,
+        });
+        expect(waiting.eventTypes).toEqual(['run.created', 'step.suspended', 'run.suspended']);
+        expect(await awaited(first.id, second.id, third.id, other.id)).toEqual([]);
+        await expect(takeIt(third.id)).rejects.toMatchObject({ code: 'conflict' });
+        await bench.perform(first.id, 1, says('hello'));
+        expect((await bench.rows(first.id)).run).toMatchObject({ status: 'completed', holdsThread: false });
+        expect(await awaited(first.id, second.id, third.id, other.id)).toEqual([second.id]);
+        await takeIt(second.id);
+        expect((await bench.rows(second.id)).run).toMatchObject({ status: 'pending', holdsThread: true });
+        expect(await awaited(first.id, second.id, third.id, other.id)).toEqual([]);
+        await bench.change(second.id, cancelRun);
+        expect(await awaited(first.id, second.id, third.id, other.id)).toEqual([third.id]);
+        await bench.change(third.id, pauseRun);
+        expect(await awaited(first.id, second.id, third.id, other.id)).toEqual([]);
+      });
+
+      it('is had by one of many that are started at once', async () => {
+        const tenant = randomUUID();
+        const all = await Promise.all(Array.from({ length: 8 }, () => started({ tenant })));
+        const [mine] = await bench.acceptAll([newRun({ threadId: 'chat', tenant })]);
+        expect(mine).toMatchObject({ dispatches: [] });
+        expect(all.filter(({ accepted }) => 'dispatches' in accepted && accepted.dispatches.length > 0)).toHaveLength(
+          1,
+        );
+      });
+
+      it('is not had by a run before it is due', async () => {
+        const tenant = randomUUID();
+        const later = await started({ tenant, delayMs: 60_000 });
+        expect((await bench.rows(later.id)).run).toMatchObject({ status: 'suspended', holdsThread: false });
+        expect(await awaited(later.id)).toEqual([]);
+        await bench.world.pass(61_000);
+        expect(await awaited(later.id)).toEqual([later.id]);
+      });
+
+      it('shows a run the last one before it that said anything, as that was shown it', async () => {
+        const tenant = randomUUID();
+        const first = await started({ tenant });
+        expect(await bench.store.earlierInThread(first.id)).toBe(null);
+        const window = { windowFrom: -1, digestBefore: -1 };
+        const message = { role: 'user' as const, content: 'long ago' };
+        const opening = [{ seq: -1, pos: 0, tokens: 2, message }];
+        await bench.perform(first.id, 1, says('hello', { window, opening }));
+        const second = await started({ tenant });
+        await bench.change(second.id, cancelRun);
+        const third = await started({ tenant });
+        const earlier = await bench.store.earlierInThread(third.id);
+        expect(earlier?.run).toMatchObject({ ...window, summarySeq: null });
+        expect(earlier?.messages.map(({ seq, message }) => [seq, message.content])).toEqual([
+          [-1, 'long ago'],
+          [0, 'the task'],
+          [1, 'hello'],
+        ]);
+      });
+
+      it('lets a run that is redriven wait for its turn again', async () => {
+        const tenant = randomUUID();
+        const first = await started({ tenant });
+        const second = await started({ tenant });
+        await bench.perform(first.id, 1, llmFails({ class: 'terminal', reason: 'refused' }));
+        await takeIt(second.id);
+        await bench.change(first.id, (draft) => redriveRun(draft, 'command'), 'revivable');
+        expect((await bench.rows(first.id)).run).toMatchObject({ status: 'suspended', holdsThread: false });
+        await bench.perform(second.id, 1, says('done'));
+        expect(await awaited(first.id, second.id)).toEqual([first.id]);
+      });
+    });
+
     describe('createRuns', () => {
       it('accepts a run with its first step, and dispatches it', async () => {
         const made = await bench.accept({
@@ -511,6 +609,7 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
           input: { customer: 7 },
           key: null,
           tenant: 'acme',
+          threadId: null,
           tags: { team: 'sales' },
           model: 'other-model',
           delayMs: 0,
@@ -539,7 +638,16 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       it('does not dispatch a run that starts later, be it in two months', async () => {
         const delayMs = 60 * 86_400_000;
         const made = await bench.accept({
-          ...{ id: `run_${randomUUID()}`, agent: 'helper', input: 'x', key: null, tenant: null, tags: {}, model: null },
+          ...{
+            id: `run_${randomUUID()}`,
+            agent: 'helper',
+            input: 'x',
+            key: null,
+            tenant: null,
+            threadId: null,
+            tags: {},
+            model: null,
+          },
           ...{ delayMs, limits: {} },
         });
         expect(made.dispatches).toEqual([]);

@@ -168,6 +168,7 @@ describe('an agent as registered', () => {
       language: 'en',
       limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
       llmTimeoutMs: 120_000,
+      busyThread: 'wait',
       llmAttempts: 4,
       reserve: { inputTokens: expect.any(Number), outputTokens: 1_000 },
       price: null,

@@ -148,7 +148,18 @@ class Play {
   private async start(): Promise<void> {
     const id = `run_${++this.made}`;
     const input = this.random.pick(Object.keys(tasks));
-    const run = { id, agent: 'helper', input, key: null, tenant: null, tags: {}, model: null, delayMs: 0, limits: {} };
+    const run = {
+      id,
+      agent: 'helper',
+      input,
+      key: null,
+      tenant: null,
+      threadId: null,
+      tags: {},
+      model: null,
+      delayMs: 0,
+      limits: {},
+    };
     const accepted = await this.store.createRuns([run]);
     const dispatches = accepted.flatMap((one) => ('refused' in one ? [] : one.dispatches));
     this.runIds.push(id);

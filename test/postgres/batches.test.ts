@@ -36,7 +36,17 @@ afterAll(() => Promise.all([pool, lanes.claims, lanes.records].map((each) => eac
 
 async function startRun(): Promise<string> {
   made += 1;
-  const asked = { agent: 'helper', input: 'x', key: null, tenant: null, tags: {}, model: null, delayMs: 0, limits: {} };
+  const asked = {
+    agent: 'helper',
+    input: 'x',
+    key: null,
+    tenant: null,
+    threadId: null,
+    tags: {},
+    model: null,
+    delayMs: 0,
+    limits: {},
+  };
   const id = `run_${made}`;
   await store.createRuns([{ id, ...asked }]);
   return id;

@@ -28,7 +28,16 @@ afterAll(() => pool.end());
 beforeEach(async () => {
   runs += 1;
   runId = `run_${runs}`;
-  const run = { id: runId, agent: 'helper', input: 'x', key: null, tenant: null, tags: {}, model: null };
+  const run = {
+    id: runId,
+    agent: 'helper',
+    input: 'x',
+    key: null,
+    tenant: null,
+    threadId: null,
+    tags: {},
+    model: null,
+  };
   await createStore(pool).createRuns([{ ...run, delayMs: 0, limits: {} }]);
 });
 

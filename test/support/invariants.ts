@@ -49,6 +49,10 @@ function checkRun({ run, steps, eventIds }: RunRowsToCheck, holds: Holds): void 
   holds(isFinal(run.status) === (run.finishedAt !== null), 'finishedAt is set when the run is final, and only then');
   holds(!isFinal(run.status) || (run.endingAs === null && run.pauseAt === null), 'a final run neither ends nor pauses');
   const needsReason = run.status === 'failed' || run.status === 'cancelled';
+  holds(
+    !run.holdsThread || (run.threadId !== null && !isFinal(run.status)),
+    'only a run of a thread has it, and none that is final',
+  );
   holds(!needsReason || run.reason !== null, `a ${run.status} run has a reason`);
   holds(run.status !== 'pending' || run.startedAt === null, 'a pending run has not started');
   holds(run.status !== 'running' || run.startedAt !== null, 'a running run has started');
@@ -112,7 +116,9 @@ function checkTurns({ steps }: RunRowsToCheck, holds: Holds): void {
 }
 
 /** I7: whenever the model may be asked, or has answered for good, each call has exactly one result, after the call. */
-function checkHistory({ run, steps, messages }: RunRowsToCheck, holds: Holds): void {
+function checkHistory({ run, steps, messages: all }: RunRowsToCheck, holds: Holds): void {
+  // What a run took over from its thread stands under seqs below 0.
+  const messages = all.filter(({ seq }) => seq >= 0);
   const places = messages.map(({ seq, pos }) => `${seq}.${pos}`);
   holds(new Set(places).size === places.length, 'I1: each message has a place of its own');
   const asksModel = steps.some((step) => step.kind === 'llm' && isOpen(step.status));

@@ -41,7 +41,16 @@ export class Scenario {
 
   constructor(given: { limits?: Partial<Limits>; delayMs?: number; llmAttempts?: number } = {}) {
     const { limits = {}, delayMs = 0, llmAttempts = listing.llmAttempts } = given;
-    const asked = { id: 'run_1', agent: 'helper', input: 'the task', key: null, tenant: null, tags: {}, model: null };
+    const asked = {
+      id: 'run_1',
+      agent: 'helper',
+      input: 'the task',
+      key: null,
+      tenant: null,
+      threadId: null,
+      tags: {},
+      model: null,
+    };
     this.rows = acceptRun({ ...asked, delayMs, limits }, { ...listing, llmAttempts }, this.now);
     this.check();
   }

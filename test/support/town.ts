@@ -113,7 +113,18 @@ export class Town {
   /** Accepts a run and tells the queue, as a client does. */
   async start(asked: Partial<NewRun> & { agent: string }): Promise<string> {
     const id = this.ids.runId();
-    const run = { id, input: 'go', key: null, tenant: null, tags: {}, model: null, delayMs: 0, limits: {}, ...asked };
+    const run = {
+      id,
+      input: 'go',
+      key: null,
+      tenant: null,
+      threadId: null,
+      tags: {},
+      model: null,
+      delayMs: 0,
+      limits: {},
+      ...asked,
+    };
     const accepted = await this.world.store.createRuns([run]);
     const dispatches = accepted.flatMap((one) => ('refused' in one ? [] : one.dispatches));
     await this.queue.add(dispatches).catch(() => {});

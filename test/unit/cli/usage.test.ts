@@ -65,7 +65,6 @@ describe('what the documented surface names and this version lacks', () => {
     ...['rerun', 'fork', 'diff', 'approve', 'deny', 'signal', 'export', 'delete', 'migrate'].map(
       (name): [string[], string] => [['runs', name, 'run_1'], `pawl runs ${name}`],
     ),
-    [['run', 'a', 'x', '--thread', 't'], '--thread'],
     [['run', 'a', 'x', '--lane', 'l'], '--lane'],
     [['run', 'a', 'x', '--priority', '3'], '--priority'],
   ])('pawl %j is refused by name', async (args, name) => {
