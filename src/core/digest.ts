@@ -3,7 +3,7 @@
  * call, so that a prompt in which results were shortened stays the same from then on.
  */
 import { cleanText } from './json-writer.js';
-import type { StoredMessage, ToolCall } from './message.js';
+import { type StoredMessage, stepOfCall, type ToolCall } from './message.js';
 import type { Words } from './words.js';
 
 interface Shown {
@@ -47,9 +47,14 @@ function callsIn(stored: readonly StoredMessage[]): Map<string, ToolCall> {
   );
 }
 
-function digestLine({ name, arguments: given }: ToolCall, content: string, words: Words, shown: Shown): string {
+function digestLine({ id, name, arguments: given }: ToolCall, content: string, words: Words, shown: Shown): string {
   const call = `${name} ${begin(given, shown.argumentChars)}`;
-  return words.digestLine(call, content.length, begin(content, shown.resultChars));
+  return words.digestLine({
+    call,
+    step: stepOfCall(id),
+    chars: content.length,
+    begins: begin(content, shown.resultChars),
+  });
 }
 
 function begin(text: string, chars: number): string {

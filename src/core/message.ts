@@ -36,6 +36,11 @@ export const tokensPerMessage = 4;
 
 const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz';
 
+/** The step of a call of the run's own; null for an id that was made otherwise. */
+export function stepOfCall(id: string): number | null {
+  return /^c[0-9a-z]{8}$/.test(id) ? Number.parseInt(id.slice(1), 36) : null;
+}
+
 /** The id of the tool call that step `seq` of a run performs: `c` and eight base-36 digits. */
 export function callIdOf(seq: number): string {
   let rest = seq;

@@ -45,8 +45,8 @@ export interface Words {
   lastTurn(reason: Reason): string;
   /** In the place of a tool result that was shortened; `line`: see digestLine. */
   digest(line: string): string;
-  /** A call, how long its result was, and how that begins. */
-  digestLine(call: string, chars: number, begins: string): string;
+  /** A call, its step where it is the run's own, how long its result was, and how that begins. */
+  digestLine(of: { call: string; step: number | null; chars: number; begins: string }): string;
   /** Asks for a summary of the turns, in the place of a turn. */
   summarise(chars: number): string;
   /** Stands with the task in the place of the turns that were summed up. `calls`: lines of calls finished in them. */
@@ -132,8 +132,9 @@ const english: Words = {
   noResult: () => '(no result was recorded for this call)',
   lastTurn: (reason) =>
     `[Pawl] The run has reached ${limitsInEnglish[reason] ?? reason}. Tools can no longer be called. Give your final answer now from what is known, and say what is missing.`,
-  digest: (line) => `[Pawl] Shortened: ${line}`,
-  digestLine: (call, chars, begins) => `${call} returned ${chars} characters: ${begins}`,
+  digest: (line) => `[Pawl] Shortened, read_output shows it whole: ${line}`,
+  digestLine: ({ call, step, chars, begins }) =>
+    `${call}${step === null ? '' : ` (step ${step})`} returned ${chars} characters: ${begins}`,
   summarise: (chars) =>
     `[Pawl] The turns above are about to be taken out to save room, and your summary will stand in their place. Write it now as plain text of at most ${chars} characters, and call no tool: what the user wants, with every condition; the facts that were found, with numbers, names and identifiers exactly as they are; what was done and what came of it; what is still to do. Carry over what an earlier summary says. Do not answer the task yet.`,
   summary: (text, calls) =>
@@ -224,8 +225,9 @@ const chinese: Words = {
   noResult: () => '(没有记录到这次调用的结果)',
   lastTurn: (reason) =>
     `[Pawl] 运行已达到${limitsInChinese[reason] ?? reason},不能再调用工具。请根据已知内容立即给出最终回答,并说明缺少什么。`,
-  digest: (line) => `[Pawl] 已缩短:${line}`,
-  digestLine: (call, chars, begins) => `${call} 返回 ${chars} 个字符:${begins}`,
+  digest: (line) => `[Pawl] 已缩短,可用 read_output 查看全文:${line}`,
+  digestLine: ({ call, step, chars, begins }) =>
+    `${call}${step === null ? '' : `(步骤 ${step})`}返回 ${chars} 个字符:${begins}`,
   summarise: (chars) =>
     `[Pawl] 为节省篇幅,以上轮次即将移除,由你的总结代替。请现在用不超过 ${chars} 个字符的纯文本写出总结,不要调用工具:用户想要什么及其全部条件;已查明的事实,数字、名称和标识须与原文完全一致;已做了什么、结果如何;还有什么要做。请沿用先前总结中的内容。先不要回答任务。`,
   summary: (text, calls) =>

@@ -40,7 +40,7 @@ with asked as (
       or exists (select 1 from asked e where e.tenant = q.tenant and e.thread_id = q.thread_id and e.n < q.n)) as busy
   from asked q
 ), turns as (
-  select q.id, busy and listing->>'busyThread' = 'refuse' as refused, q.thread_id is not null and (busy or q.delay_ms > 0) as waits
+  select q.id, busy and coalesce(listing->>'busyThread', 'wait') = 'refuse' as refused, q.thread_id is not null and (busy or q.delay_ms > 0) as waits
   from asked q join threaded using (id) join a on a.name = q.agent
 ), priced as (
   -- Of the first call: what is always sent, the task at a token for three bytes, and an answer. The price is that of the agent's

@@ -188,13 +188,15 @@ describe('old tool results', () => {
   const long = { calls: 1, tokens: 400, objected: false, chars: 1_600 };
 
   it('shrink to a line, all but those of the newest turns, before any turn is left out', () => {
-    const rule = { ...usual, budgetTokens: 12_000, fixedTokens: 0 };
+    const rule = { ...usual, budgetTokens: 12_200, fixedTokens: 0 };
     const history = historyOf(Array.from({ length: 13 }, () => long));
     const window = chooseWindow(history, whole, rule);
     expect(window).toMatchObject({ windowFrom: 0, digestBefore: 19, messages: history });
     const results = assemblePrompt(window, words).flatMap(({ role, content }) => (role === 'tool' ? [content] : []));
-    const line = `[Pawl] Shortened: t {} returned 1600 characters: ${'r'.repeat(200)}…`;
-    expect(results).toEqual([...Array(9).fill(line), ...Array(4).fill('r'.repeat(1_600))]);
+    const line = (step: number) =>
+      `[Pawl] Shortened, read_output shows it whole: t {} (step ${step}) returned 1600 characters: ${'r'.repeat(200)}…`;
+    const lines = Array.from({ length: 9 }, (_, turn) => line(2 + 2 * turn));
+    expect(results).toEqual([...lines, ...Array(4).fill('r'.repeat(1_600))]);
     expect(window.tokens).toBeLessThanOrEqual(enough(rule));
   });
 
@@ -250,7 +252,7 @@ describe('a compaction', () => {
     const history = historyOf(turns).map((one) => (one.seq === 0 ? one : { ...one, seq: one.seq + 5 }));
     const compaction = planCompaction([...history, { seq: 5, pos: 0, tokens: 300, message }], whole, rule);
     expect(assemblePrompt(compaction?.shown ?? expect.fail(), words)[0]?.content).toContain('earlier');
-    expect(compaction?.calls.at(-1)).toMatch(/^t \{\} returned 20 characters: r+$/);
+    expect(compaction?.calls.at(-1)).toMatch(/^t \{\} \(step 14\) returned 20 characters: r+$/);
     expect(compaction?.calls).toContain(lines[49]);
     expect(compaction?.calls).not.toContain(lines[0]);
     expect(compaction?.calls.join('').length).toBeLessThanOrEqual(compaction?.chars ?? 0);

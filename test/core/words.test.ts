@@ -30,7 +30,7 @@ function everything(words: Words): Record<keyof Words, string> {
     noResult: words.noResult(),
     lastTurn: words.lastTurn('deadline'),
     digest: words.digest('search'),
-    digestLine: words.digestLine('search', 17, 'boom'),
+    digestLine: words.digestLine({ call: 'search', step: 30, chars: 17, begins: 'boom' }),
     summarise: words.summarise(17),
     summary: words.summary('boom', ['search']),
     turnsLeft: words.turnsLeft(17, 'finish'),
