@@ -32,13 +32,13 @@ export const tasks: Record<string, readonly (readonly string[])[]> = {
   pay: [['pay'], ['look']],
   long: [['look'], ['step', 'look']],
   short: [],
-  // Outgrows its window, twice.
-  tall: Array.from({ length: 6 }, () => ['read']),
+  // Outgrows its window.
+  tall: Array.from({ length: 8 }, () => ['read']),
 };
 const takesMs: Record<string, number> = { look: 700, step: 400, pay: 900, read: 200 };
 /** What makes a history tall: a line would not halve it, so it is not shortened. */
 const padding = '.'.repeat(300);
-const context = { windowTokens: 2_200, keepTurns: 1 };
+const context = { windowTokens: 3_600, keepTurns: 1 };
 
 let outside: Outside | null = null;
 
