@@ -12,6 +12,7 @@ export {
 } from './core/agent.js';
 export { type Config, type ConfigOptions, defineConfig, type ModelSettings } from './core/config.js';
 export { type ErrorCode, PawlError } from './core/errors.js';
+export type { Fact, FactScope, KnownFact } from './core/fact.js';
 export { numbersFromTools } from './core/numbers-from-tools.js';
 export {
   defineTool,
@@ -28,3 +29,4 @@ export type { EventView, RunFilter, RunPage, RunView, StepView } from './core/vi
 export type { Resolve } from './engine/runs.js';
 export type { StartedOfMany, StartedRun } from './engine/start-many.js';
 export type { StartRun } from './engine/start-run.js';
+export { recall, remember } from './tools/remember.js';

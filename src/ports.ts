@@ -5,6 +5,7 @@
  */
 import type { Draft } from './core/draft.js';
 import type { PawlError } from './core/errors.js';
+import type { FactReader, KnownFact } from './core/fact.js';
 import type { Message, StoredMessage } from './core/message.js';
 import type { LlmAnswer } from './core/outcome.js';
 import type { OutputPage, PageAsked } from './core/read-output.js';
@@ -104,6 +105,11 @@ export interface Store {
   createRuns(runs: readonly NewRun[]): Promise<Acceptance[]>;
   /** Notes on an attempt taken away what its call returned all the same, and cost. */
   noteLate(token: string, note: string, usage?: Usage | null): Promise<void>;
+  /**
+   * Facts that a run may see, the newest value of each key, by relevance to the query. `all`: also those of no relevance, the
+   * newest first, where there is room.
+   */
+  recall(reader: FactReader, asked: { query: string; most: number; all: boolean }): Promise<KnownFact[]>;
   /** The last run of the thread that said anything, itself apart; null: there is none. */
   earlierInThread(runId: string): Promise<Earlier | null>;
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */

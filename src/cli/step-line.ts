@@ -145,6 +145,8 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
       return warning(`the answer was handed back: ${clip(text(data.objection).replace(/^\[Pawl\] /, ''), 160)}`);
     case 'run.trimmed':
       return plain(`the turns before step ${text(data.from)} are left out of the prompt`);
+    case 'step.remembered':
+      return plain(`remembered: ${Array.isArray(data.keys) ? data.keys.map(text).join(', ') : ''}`);
     case 'run.digested':
       return plain(`tool results before step ${text(data.before)} are shortened to a line in the prompt`);
     case 'run.compacted':
@@ -191,6 +193,7 @@ const rulings: ReadonlySet<string> = new Set([
     'run.price_unknown',
     'run.trimmed',
     'run.digested',
+    'step.remembered',
     'run.compacted',
     'run.redriven',
     'run.tool_closed',

@@ -53,8 +53,8 @@ export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInp
     keepTurns?: number;
     /** Whether turns are summed up, by a step of its own, before they are left out. */
     summary?: boolean;
-    /** Not built in this version: */
-    facts?: 0;
+    /** Facts that a run begins with, by relevance to its task. Left out: 10 where one of its tools says or recalls any. */
+    facts?: number;
   };
   temperature?: number | null;
   maxOutputTokens?: number | null;
@@ -124,6 +124,7 @@ export interface Agent {
     compactTo: number;
     keepTurns: number;
     summary: boolean;
+    facts: number;
   }>;
   readonly temperature: number | null;
   readonly maxOutputTokens: number | null;
@@ -191,7 +192,7 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
     retry: retryOf(check.nested('retry')),
     busyThread: check.oneOf('busyThread', busyThreads, 'wait'),
     llmTimeoutMs: check.integer('llmTimeoutMs', 120_000, 1, maxTimerMs),
-    context: contextOf(check.nested('context')),
+    context: contextOf(check.nested('context'), tools),
     temperature: check.optionalNumber('temperature', 0, 2),
     maxOutputTokens: check.optionalInteger('maxOutputTokens', 1, 10_000_000),
     loop: loopOf(check.nested('loop')),
@@ -341,9 +342,11 @@ function functionOf(check: Options, field: string): unknown {
   return given;
 }
 
-function contextOf(context: Options): Agent['context'] {
+/** A tool that says facts or, by its name, recalls them. */
+const knowsFacts = ({ extractFacts, name }: Tool) => extractFacts !== null || name === 'recall';
+
+function contextOf(context: Options, tools: readonly Tool[]): Agent['context'] {
   context.knowsOnly(['windowTokens', 'compactAt', 'compactTo', 'keepTurns', 'summary', 'facts']);
-  context.notBuilt('facts', (facts) => facts === 0);
   const compactAt = context.optionalNumber('compactAt', 0.1, 1) ?? 0.8;
   const compactTo = context.optionalNumber('compactTo', 0.05, 1) ?? Math.min(0.5, compactAt * 0.625);
   if (compactTo >= compactAt) context.fail(`compactTo (${compactTo}) must be below compactAt (${compactAt})`);
@@ -353,5 +356,6 @@ function contextOf(context: Options): Agent['context'] {
     compactTo,
     keepTurns: context.integer('keepTurns', 4, 1, 1_000),
     summary: context.boolean('summary', true),
+    facts: context.integer('facts', tools.some(knowsFacts) ? 10 : 0, 0, 100),
   });
 }

@@ -5,6 +5,7 @@
  */
 
 import { closeTurn } from './conduct.js';
+import type { NewFact } from './fact.js';
 import { growReserve, isPastDeadline } from './limits.js';
 import { callIdOf, type Message, type StoredMessage, tokensPerMessage } from './message.js';
 import type { Reason, RunError, RunState } from './run.js';
@@ -35,6 +36,7 @@ export interface Changes {
   messages: StoredMessage[];
   attempts: AttemptRecord[];
   outputs: { seq: number; body: string }[];
+  facts: (NewFact & { seq: number })[];
   events: DraftEvent[];
   dispatches: { queue: string; runId: string; seq: number; dispatch: number }[];
   isEmpty: boolean;
@@ -59,6 +61,7 @@ export class Draft {
   private readonly messages: StoredMessage[] = [];
   private readonly attempts: AttemptRecord[] = [];
   private readonly outputs: { seq: number; body: string }[] = [];
+  private readonly facts: (NewFact & { seq: number })[] = [];
   private readonly events: DraftEvent[] = [];
   private readonly toDispatch = new Set<number>();
   private runTouched = false;
@@ -108,6 +111,12 @@ export class Draft {
   /** Writes messages that the request which was just answered brought along: its reserve counts them already. */
   bring(messages: readonly StoredMessage[]): void {
     this.messages.push(...messages);
+  }
+
+  /** Keeps facts that a call has said. */
+  learn(step: StepState, facts: readonly NewFact[]): void {
+    this.facts.push(...facts.map((fact) => ({ ...fact, seq: step.seq })));
+    this.event('step.remembered', step.seq, { keys: facts.map(({ key }) => key) });
   }
 
   /** Keeps a whole text aside whose cut form is on the step. */
@@ -342,6 +351,7 @@ export class Draft {
       messages: this.messages,
       attempts: this.attempts,
       outputs: this.outputs,
+      facts: this.facts,
       events: this.events,
       dispatches,
       isEmpty: !this.runTouched && this.changed.size === 0 && this.planned.size === 0 && this.attempts.length === 0,

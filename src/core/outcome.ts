@@ -3,6 +3,7 @@
  * call that was cut short are all expected results, and decide.ts says what comes next for each.
  */
 import type { WindowState } from './context.js';
+import type { NewFact } from './fact.js';
 import type { Repetition } from './loop.js';
 import type { StoredMessage } from './message.js';
 import type { Reason, Reserve, RunError, Usage } from './run.js';
@@ -122,7 +123,7 @@ export type Outcome =
       reserve: Reserve;
     }
   /** `note`: `cache` where the result is that of an earlier call. */
-  | { kind: 'tool_value'; value: StorableText; note?: StepState['note'] }
+  | { kind: 'tool_value'; value: StorableText; note?: StepState['note']; facts?: NewFact[] }
   /** A tool that failed, or could not be asked, and whose repetition does no harm. */
   | {
       kind: 'tool_failure';

@@ -43,6 +43,7 @@ export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   if ('reserve' in outcome) takeReserve(draft, outcome.reserve);
   if (step.usage !== null) draft.charge(step.usage);
   const decision = decide(draft.run, step, outcome, draft.now);
+  if (outcome.kind === 'tool_value' && outcome.facts !== undefined) draft.learn(step, outcome.facts);
   return carryOut(draft, step, decision, request);
 }
 

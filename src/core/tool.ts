@@ -5,6 +5,7 @@
  */
 import { type ParsedArguments, parseArguments } from './arguments.js';
 import { describeThrown } from './errors.js';
+import type { Fact, KnownFact } from './fact.js';
 import { Options } from './options.js';
 import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput, type ValueOf } from './schema.js';
 import { type Effect, effects } from './step.js';
@@ -25,6 +26,8 @@ export interface ToolContext {
   log: ToolLog;
   tenant: string | null;
   threadId: string | null;
+  /** Facts that the run may see, the most relevant first. A call that recalls says no facts itself (`extractFacts`). */
+  recall(query: string, most: number): Promise<KnownFact[]>;
 }
 
 interface ToolLog {
@@ -47,6 +50,14 @@ export type OnUnknown<Args = unknown> =
   | 'ask'
   | 'tell'
   | ((call: UnknownCall<Args>) => UnknownAnswer | Promise<UnknownAnswer>);
+
+/** A call as `extractFacts` sees it. */
+export interface FactCall<Args = unknown> {
+  name: string;
+  args: Args;
+  tenant: string | null;
+  threadId: string | null;
+}
 
 type NoInput = Record<string, never>;
 
@@ -81,9 +92,10 @@ export interface ToolOptions<Input extends SchemaInput = SchemaInput> {
    * each attempt; what it throws counts as a throw of the tool.
    */
   check?: (args: ValueOf<Input>, context: ToolContext) => string | undefined | Promise<string | undefined>;
+  /** Asked once a call has returned: facts that outlive the run. What it throws is logged, and there are none. */
+  extractFacts?: (call: FactCall<ValueOf<Input>>, result: unknown) => readonly Fact[] | Promise<readonly Fact[]>;
   /** Not built in this version: */
   approval?: undefined | false;
-  extractFacts?: undefined;
 }
 
 export interface Tool {
@@ -110,6 +122,8 @@ export interface Tool {
   parse(argumentsText: string, words?: Words): ParsedArguments;
   /** `args` as `parse` gave them. Null: nothing is checked. May throw anything. */
   readonly check: ((args: unknown, context: ToolContext) => unknown) | null;
+  /** Null: a call says no facts. May throw anything. */
+  readonly extractFacts: ((call: FactCall, result: unknown) => unknown) | null;
   /** `args` as `parse` gave them. May throw anything. */
   execute(args: unknown, context: ToolContext): unknown;
 }
@@ -136,7 +150,6 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
   const tool = new Options(`tool "${name}"`, check.given);
   tool.knowsOnly(optionNames);
   tool.notBuilt('approval', (value) => value === false);
-  tool.notBuilt('extractFacts');
   const effect = tool.oneOf('effect', effects, 'none');
   const schema = schemaOf(tool);
   const { execute } = options;
@@ -157,6 +170,7 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
     maxCalls: tool.optionalInteger('maxCalls', 1, 1_000_000),
     cacheMs: cacheMsOf(tool, effect),
     check: checkOf(tool),
+    extractFacts: extractFactsOf(tool),
     parameters: schema.json,
     parse: (text: string, words: Words = wordsOf('en')) => parseArguments(name, schema, text, words),
     // `parse` is the only maker of args, and the schema's type is theirs.
@@ -206,6 +220,13 @@ function checkOf(tool: Options): Tool['check'] {
   if (check === undefined) return null;
   if (typeof check !== 'function') tool.refuse('check', 'a function');
   return check as Tool['check'];
+}
+
+function extractFactsOf(tool: Options): Tool['extractFacts'] {
+  const { extractFacts } = tool.given;
+  if (extractFacts === undefined) return null;
+  if (typeof extractFacts !== 'function') tool.refuse('extractFacts', 'a function');
+  return extractFacts as Tool['extractFacts'];
 }
 
 function queueOf(tool: Options): string {

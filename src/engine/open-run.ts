@@ -1,17 +1,21 @@
 /**
- * What the first request of a run brings along from outside the run: the history of its thread. It is read once and stored
- * with the reply, so from then on the run's own rows hold all that it is shown, and its head stays the same. A request that
- * failed reads it again. The rule is core/thread.ts.
+ * What the first request of a run brings along from outside the run: the history of its thread, and facts. They are read once
+ * and stored with the reply, so from then on the run's own rows hold all that it is shown, and its head stays the same. A
+ * request that failed reads them again. The rules are core/thread.ts and core/fact.ts.
  */
-import { tokensOf, type WindowRule, type WindowState } from '../core/context.js';
+import type { Agent } from '../core/agent.js';
+import { roughTokens, tokensOf, type WindowRule, type WindowState } from '../core/context.js';
+import { factLines, type KnownFact } from '../core/fact.js';
 import type { StoredMessage } from '../core/message.js';
 import { continueThread, type Earlier } from '../core/thread.js';
 import type { Claimed } from './gaps.js';
 
 export interface Opening {
+  agent: Agent;
   claim: Claimed;
-  /** Null: the worker stops before the database answers. */
+  /** Both: null where the worker stops before the database answers. */
   earlierInThread(): Promise<{ earlier: Earlier | null } | null>;
+  recall(query: string, most: number): Promise<KnownFact[] | null>;
 }
 
 export interface Opened {
@@ -22,20 +26,46 @@ export interface Opened {
 }
 
 /** Null: the worker stops before it knows. */
-export async function openRun(
-  { claim, earlierInThread }: Opening,
-  history: StoredMessage[],
-  rule: WindowRule,
-): Promise<Opened | null> {
-  const { run } = claim;
+export async function openRun(opening: Opening, history: StoredMessage[], rule: WindowRule): Promise<Opened | null> {
+  const { run } = opening.claim;
   const nothing: Opened = { history, state: run, brought: null };
-  if (run.threadId === null || history.some(({ seq }) => seq !== 0)) return nothing;
+  const [task] = history;
+  if (task === undefined || history.length > 1) return nothing;
+  const facts = await factsFor(opening, task, rule);
+  if (facts === null) return null;
+  const taken = [task, ...facts].reduce((sum, stored) => sum + tokensOf(stored), rule.fixedTokens);
+  const thread = await threadOf(opening, rule, rule.budgetTokens * rule.compactTo - taken);
+  if (thread === null) return null;
+  const brought = [...thread, ...facts];
+  if (brought.length === 0) return nothing;
+  const first = Math.min(0, ...thread.map(({ seq }) => seq));
+  const state = first === 0 ? run : { windowFrom: first, digestBefore: first };
+  return { history: [...thread, task, ...facts], state, brought };
+}
+
+/** One message beside the task. */
+async function factsFor(
+  { agent, recall }: Opening,
+  { message }: StoredMessage,
+  { words }: WindowRule,
+): Promise<StoredMessage[] | null> {
+  const most = agent.context.facts;
+  if (most === 0) return [];
+  const known = await recall(message.content ?? '', most);
+  if (known === null) return null;
+  const lines = factLines(known);
+  if (lines.length === 0) return [];
+  const content = words.facts(lines);
+  return [{ seq: 0, pos: 1, tokens: roughTokens(content), message: { role: 'user', content } }];
+}
+
+async function threadOf(
+  { claim, earlierInThread }: Opening,
+  { words }: WindowRule,
+  roomTokens: number,
+): Promise<StoredMessage[] | null> {
+  if (claim.run.threadId === null) return [];
   const found = await earlierInThread();
   if (found === null) return null;
-  if (found.earlier === null) return nothing;
-  const taken = history.reduce((sum, stored) => sum + tokensOf(stored), rule.fixedTokens);
-  const brought = continueThread(found.earlier, rule.budgetTokens * rule.compactTo - taken, rule.words);
-  const first = Math.min(0, ...brought.map(({ seq }) => seq));
-  if (brought.length === 0) return nothing;
-  return { history: [...brought, ...history], state: { windowFrom: first, digestBefore: first }, brought };
+  return found.earlier === null ? [] : continueThread(found.earlier, roomTokens, words);
 }

@@ -5,6 +5,7 @@
 import type { Agent } from '../core/agent.js';
 import { isDenied } from '../core/conduct.js';
 import { describeThrown } from '../core/errors.js';
+import { type KnownFact, type NewFact, readFacts } from '../core/fact.js';
 import { hash } from '../core/hash.js';
 import type { Outcome, StorableText } from '../core/outcome.js';
 import { countCharacters, type OutputPage, type PageAsked, readPageAsked, tellPage } from '../core/read-output.js';
@@ -25,6 +26,8 @@ export interface ToolPerformance {
   readOutput(page: PageAsked): Promise<OutputPage | null | 'stopping'>;
   /** Of tools with `cacheMs`. */
   results: Pick<Store, 'keptResult' | 'keepResult'>;
+  /** Facts the run may see. Throws where the database does not answer. */
+  recall(query: string, most: number): Promise<KnownFact[]>;
   ids: Ids;
   log(): Log;
 }
@@ -67,7 +70,10 @@ async function execute(
   const key = tool.cacheMs === 0 ? null : keptUnder(performance, tool, parsed.canonical);
   const kept = key === null ? null : await keptResult(performance, key);
   if (kept !== null) return { kind: 'tool_value', value: await storable(performance, tool, kept), note: 'cache' };
-  const raced = await raceCall(call, call.remainingMs(), (stop) => tool.execute(args, contextOf(performance, stop)));
+  const recalled = { yes: false };
+  const raced = await raceCall(call, call.remainingMs(), (stop) =>
+    tool.execute(args, contextOf(performance, stop, recalled)),
+  );
   const tries = performance.claim.step.failures + 1;
   const once = tool.effect === 'once';
   switch (raced.ended) {
@@ -76,7 +82,8 @@ async function execute(
       if (mark !== null) return marked(performance, tool, mark);
       const value = await storable(performance, tool, raced.value);
       if (key !== null) await keepResult(performance, tool, key, value.full ?? value.text);
-      return { kind: 'tool_value', value };
+      const facts = recalled.yes ? [] : await factsOf(performance, tool, args, raced.value);
+      return { kind: 'tool_value', value, ...(facts.length === 0 ? {} : { facts }) };
     }
     case 'threw': {
       const mark = readToolMark(raced.thrown);
@@ -95,6 +102,31 @@ async function execute(
     case 'aborted':
       return aborted(performance, raced.ended === 'aborted');
   }
+}
+
+/** How long code of the user's may take to find facts in a result. */
+const extractTimeoutMs = 5_000;
+
+/** The facts in a result: none where they cannot be told, for the call itself has succeeded. */
+async function factsOf(performance: ToolPerformance, tool: Tool, args: unknown, result: unknown): Promise<NewFact[]> {
+  const { claim, call, log } = performance;
+  const { extractFacts } = tool;
+  if (extractFacts === null) return [];
+  const { tenant, threadId } = claim.run;
+  const raced = await raceCall(call, Math.min(extractTimeoutMs, call.remainingMs()), () =>
+    extractFacts({ name: tool.name, args, tenant, threadId }, result),
+  );
+  try {
+    if (raced.ended === 'returned') return readFacts(raced.value, claim.run);
+    if (raced.ended === 'threw') throw raced.thrown;
+    if (raced.ended === 'timeout') throw new Error(`no answer within ${extractTimeoutMs} ms`);
+  } catch (error) {
+    log().warn(
+      { tool: tool.name, cause: describeThrown(error) },
+      'extractFacts failed: no facts are kept of this call',
+    );
+  }
+  return [];
 }
 
 /** By what a result is found again: whatever the call could depend on. */
@@ -252,7 +284,7 @@ function modelOf(agent: Agent, claim: Claimed): string {
   return claim.run.model ?? agent.model ?? claim.run.llmName;
 }
 
-function contextOf({ claim, log }: ToolPerformance, stop: Stop): ToolContext {
+function contextOf({ claim, recall, log }: ToolPerformance, stop: Stop, recalled = { yes: false }): ToolContext {
   const { run, step } = claim;
   return {
     runId: run.id,
@@ -267,5 +299,9 @@ function contextOf({ claim, log }: ToolPerformance, stop: Stop): ToolContext {
     },
     tenant: run.tenant,
     threadId: run.threadId,
+    recall: (query, most) => {
+      recalled.yes = true;
+      return recall(String(query), most);
+    },
   };
 }

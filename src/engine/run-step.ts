@@ -88,6 +88,7 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
           post.whileReachable(() => post.store.unsettledOnce(claim.run.id, hashes), new Map<string, number>()),
         earlierInThread: () =>
           post.whileReachable(async () => ({ earlier: await post.store.earlierInThread(claim.run.id) }), null),
+        recall: (query, most) => post.whileReachable(() => post.store.recall(run, { query, most, all: true }), null),
         toolResults: (maxChars) => post.whileReachable(() => post.store.toolResults(claim.run.id, maxChars), null),
         ids: post.ids,
         log,
@@ -99,6 +100,7 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
         llm: post.llm,
         readOutput: (page) => post.whileReachable(() => post.store.readOutput(run.id, page), 'stopping' as const),
         results: post.store,
+        recall: (query, most) => post.store.recall(run, { query, most, all: false }),
         ids: post.ids,
         log,
       });

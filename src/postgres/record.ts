@@ -14,7 +14,7 @@ import { rowWriter } from './row-text.js';
 import { writeAttempt, writeRun, writeStep } from './rows.js';
 import type { RunCache } from './run-cache.js';
 import { runs, steps } from './schema.js';
-import { attemptColumns, list, movedColumns, runColumns, stepColumns, textsOf, words } from './write.js';
+import { attemptColumns, learn, list, movedColumns, runColumns, stepColumns, textsOf, words } from './write.js';
 
 /** Records in one statement, and characters of its parameters after which no more are added. */
 const mostAtOnce = 100;
@@ -77,6 +77,8 @@ with guard as materialized (
   insert into pawl.outputs (run_id, seq, body)
   select * from json_to_recordset($6::json) as v(run_id text, seq int, body text)
   where run_id = any(array(select id from guard))
+), learned as (
+  ${learn('from json_to_recordset($13::json)')} and v.run_id = any(array(select id from guard))
 ), told as (
   insert into pawl.events (run_id, id, type, seq, at, data)
   select * from json_to_recordset($7::json) as v(run_id text, id int, type text, seq int, at timestamptz, data text)
@@ -197,7 +199,7 @@ function isNarrow({ run: before, step }: Pick<KnownState, 'run' | 'step'>, { run
 function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
   const runId = changes.run.id;
   const step = changes.changed[0] ?? claimed;
-  const { messages, outputs, events } = textsOf(changes, now);
+  const { messages, outputs, facts, events } = textsOf(changes, now);
   const ofRun = (row: object) => JSON.stringify({ run_id: runId, ...row });
   return [
     runText(writeRun(changes.run), { id: runId }),
@@ -207,6 +209,7 @@ function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
     changes.attempts.map((attempt) => JSON.stringify(writeAttempt(runId, attempt))).join(),
     outputs.map(ofRun).join(),
     events.map(ofRun).join(),
+    facts.map((fact) => JSON.stringify(fact)).join(),
   ];
 }
 
@@ -223,6 +226,7 @@ async function writeRecords(lane: pg.Pool, cache: RunCache, batch: readonly Made
       batch.map(({ fence }) => fence.token),
       batch.map(({ fence }) => fence.dispatch),
       batch.map(({ changes }) => changes.run.writes),
+      parameter(7),
     ],
   });
   const written = new Set(rows.map(({ id }) => id));

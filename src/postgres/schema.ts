@@ -22,6 +22,7 @@ import {
   uniqueIndex,
   uuid,
 } from 'drizzle-orm/pg-core';
+import { factScopes } from '../core/fact.js';
 import { onLimits, reasons, runStatuses } from '../core/run.js';
 import { attemptEnds, effects, stepKinds, stepStatuses, waitKinds } from '../core/step.js';
 
@@ -364,4 +365,28 @@ export const outputs = pawl.table(
     body: text('body').notNull(),
   },
   (t) => [primaryKey({ columns: [t.runId, t.seq] })],
+);
+
+/** The newest row of a key is the fact, the older ones are its history. They outlive the runs that said them. */
+export const facts = pawl.table(
+  'facts',
+  {
+    id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
+    tenant: text('tenant').notNull().default(''),
+    scope: text('scope').notNull(),
+    /** The agent, the thread, or nothing. */
+    owner: text('owner').notNull(),
+    key: text('key').notNull(),
+    value: text('value').notNull(),
+    /** Of key and value, with spaces between, whatever the language. */
+    words: text('words').notNull(),
+    runId: text('run_id').notNull(),
+    seq: integer('seq').notNull(),
+    at: at('at').notNull().defaultNow(),
+  },
+  (t) => [
+    index('facts_of').on(t.tenant, t.scope, t.owner, t.key, t.id.desc()),
+    check('facts_scope', oneOf('scope', factScopes)),
+    check('facts_sizes', sql.raw(`length(key) between 1 and 100 and length(value) between 1 and 2000`)),
+  ],
 );

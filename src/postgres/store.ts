@@ -13,6 +13,7 @@ import type { StepScope, Store, StoredResult } from '../ports.js';
 import { createClaims } from './claim.js';
 import { createRuns } from './create-runs.js';
 import { asPawlError, classifyFault, inTransaction, isThreadTaken } from './pool.js';
+import { createRecall } from './recall.js';
 import { createRecords } from './record.js';
 import {
   type AttemptRow,
@@ -32,6 +33,7 @@ import { columnsOf, writeChanges } from './write.js';
 export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg.Pool } | null = null): Store {
   const cache = new RunCache();
   const claim = createClaims({ pool, lane: lanes?.claims ?? pool, cache });
+  const recall = createRecall(pool);
   const writeRecord = createRecords({ lane: lanes?.records ?? pool, cache });
   return {
     claim: (request) => answering(() => claim(request)),
@@ -42,6 +44,7 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
         return changed ?? changeRun(pool, runId, scope, rule, receipt);
       }),
     createRuns: (runs) => answering(() => createRuns(pool, runs)),
+    recall: (reader, asked) => answering(() => recall(reader, asked)),
     earlierInThread: (runId) => answering(() => earlierInThread(pool, runId)),
     noteLate: (token, note, usage = null) =>
       answering(async () => {

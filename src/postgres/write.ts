@@ -30,6 +30,14 @@ export function words(text: string): string[] {
 export const list = (columns: readonly string[], prefix = '') =>
   columns.map((column) => `${prefix}${column}`).join(', ');
 
+/** Writes facts, but for those that stand so already: their history holds changes only. */
+export const learn = (from: string) => `insert into pawl.facts (tenant, scope, owner, key, value, words, run_id, seq)
+  select v.tenant, v.scope, v.owner, v.key, v.value, v.words, v.run_id, v.seq
+  ${from} as v(tenant text, scope text, owner text, key text, value text, words text, run_id text, seq int)
+  where v.value is distinct from (
+    select f.value from pawl.facts f
+    where f.tenant = v.tenant and f.scope = v.scope and f.owner = v.owner and f.key = v.key order by f.id desc limit 1)`;
+
 /**
  * The guard locks the run and finds that no rule has written since the state the draft was made of: then that state is
  * still the run's, the claim included, since whatever takes a claim away is a rule. Every part depends on the guard.
@@ -57,6 +65,8 @@ with guard as materialized (
 ), kept as (
   insert into pawl.outputs (run_id, seq, body)
   select $2, seq, body from guard, json_populate_recordset(null::pawl.outputs, $7::json)
+), learned as (
+  ${learn('from guard, json_to_recordset($10::json)')}
 ), told as (
   insert into pawl.events (run_id, id, type, seq, at, data)
 select $2, id, type, seq, at, data from guard, json_populate_recordset(null::pawl.events, $8::json)
@@ -67,6 +77,7 @@ select guarded from guard`;
 export function textsOf(changes: Changes, now: Date) {
   return {
     outputs: changes.outputs,
+    facts: changes.facts.map((fact) => ({ tenant: changes.run.tenant ?? '', run_id: changes.run.id, ...fact })),
     messages: changes.messages.map(({ seq, pos, tokens, message }) => ({
       ...{ seq, pos, tokens },
       body: JSON.stringify(message),
@@ -81,7 +92,7 @@ export function textsOf(changes: Changes, now: Date) {
 /** The prepared statement that writes the changes; `now` dates its events. */
 export function writeChanges(changes: Changes, now: Date) {
   const runId = changes.run.id;
-  const { messages, outputs, events } = textsOf(changes, now);
+  const { messages, outputs, facts, events } = textsOf(changes, now);
   return {
     name: 'pawl-write',
     text: writeSql,
@@ -95,6 +106,7 @@ export function writeChanges(changes: Changes, now: Date) {
       JSON.stringify(outputs),
       JSON.stringify(events),
       changes.run.writes,
+      JSON.stringify(facts),
     ],
   };
 }

@@ -7,6 +7,7 @@
 import { isShown } from '../core/context.js';
 import { type Changes, Draft, type DraftEvent, NeedsOpenSteps } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
+import type { NewFact } from '../core/fact.js';
 import type { StoredMessage } from '../core/message.js';
 import { costOf, noUsage, type RunState } from '../core/run.js';
 import { type AttemptRecord, isOpen, type StepState } from '../core/step.js';
@@ -24,6 +25,11 @@ export interface RunRows {
   attempts: (AttemptRecord & { lateNote: string | null })[];
   outputs: Map<number, string>;
   events: (DraftEvent & { at: Date })[];
+}
+
+export interface KeptFact extends NewFact {
+  tenant: string;
+  at: Date;
 }
 
 /** A step may be claimed this much before it is due, as in Postgres. */
@@ -109,7 +115,7 @@ export function changeRun<T>(
   rows: RunRows,
   scope: StepScope,
   rule: (draft: Draft) => T,
-  { now, receipt }: { now: Date; receipt?: string | undefined },
+  { now, receipt, facts = [] }: { now: Date; receipt?: string | undefined; facts?: KeptFact[] },
 ): { value: T; dispatches: Dispatch[] } {
   const archived = rows.attempts.find((attempt) => attempt.token === receipt);
   const isInScope = (step: StepState, all: boolean) =>
@@ -124,6 +130,13 @@ export function changeRun<T>(
   };
   const { value, changes } = orWithOpenSteps(settled);
   if (!changes.isEmpty) write(rows, changes, now);
+  for (const { seq: _, ...fact } of changes.facts) {
+    const tenant = rows.run.tenant ?? '';
+    const before = facts.findLast(
+      (old) => old.tenant === tenant && old.scope === fact.scope && old.owner === fact.owner && old.key === fact.key,
+    );
+    if (before?.value !== fact.value) facts.push({ ...fact, tenant, at: now });
+  }
   return { value, dispatches: changes.dispatches };
 }
 

@@ -5,6 +5,7 @@
 import { isShown } from '../core/context.js';
 import type { Draft } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
+import { type FactScope, wordsIn } from '../core/fact.js';
 import { isFinal } from '../core/run.js';
 import type { StepState } from '../core/step.js';
 import { canonicalJson } from '../core/storable.js';
@@ -12,7 +13,7 @@ import type { ToolStop } from '../core/tool-stop.js';
 import type { AgentListing, NewRun } from '../core/view.js';
 import type { Acceptance, Store, StoredResult } from '../ports.js';
 import type { FakeClock } from './fake-clock.js';
-import { acceptRun, changeRun, claimStep, inOrder, isOfThread, type RunRows } from './memory-runs.js';
+import { acceptRun, changeRun, claimStep, inOrder, isOfThread, type KeptFact, type RunRows } from './memory-runs.js';
 
 export interface WorkerRows {
   id: string;
@@ -29,6 +30,7 @@ export interface WorkerRows {
 
 /** All that a database would hold. */
 export interface Tables {
+  facts: KeptFact[];
   clock: FakeClock;
   reachable: boolean;
   runs: Map<string, RunRows>;
@@ -63,11 +65,28 @@ export function createMemoryStore(tables: Tables): Store {
       return changeRun(rows, scope, takingFreeThreads(rule, others), {
         now: tables.clock.now(),
         receipt: options?.receipt,
+        facts: tables.facts,
       });
     },
     async createRuns(runs) {
       requireReachable(tables);
       return runs.map((run) => createRun(tables, run));
+    },
+    async recall({ tenant, agent, threadId }, { query, most, all }) {
+      requireReachable(tables);
+      const owners: Record<FactScope, string | null> = { agent, tenant: '', thread: threadId };
+      const newest = new Map<string, KeptFact>();
+      for (const fact of tables.facts) {
+        const isMine = fact.tenant === (tenant ?? '') && fact.owner === owners[fact.scope];
+        if (isMine) newest.set(JSON.stringify([fact.scope, fact.key]), fact);
+      }
+      const wanted = wordsIn(query);
+      return [...newest.values()]
+        .map((fact) => ({ fact, found: wanted.filter((word) => fact.words.split(' ').includes(word)).length }))
+        .filter(({ found }) => all || found > 0)
+        .sort((a, b) => b.found - a.found || tables.facts.indexOf(b.fact) - tables.facts.indexOf(a.fact))
+        .slice(0, most)
+        .map(({ fact: { key, value, scope, at } }) => ({ key, value, scope, at }));
     },
     async earlierInThread(runId) {
       requireReachable(tables);

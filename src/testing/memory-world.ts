@@ -24,6 +24,7 @@ export function memoryWorld({ clock = new FakeClock(), beatEveryMs = 2_000 } = {
   const tables: Tables = {
     clock,
     reachable: true,
+    facts: [],
     runs: new Map(),
     agents: [],
     workers: new Map(),

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { cancelRun, pauseRun, redriveRun, resolveStep } from '../../src/core/commands.js';
 import type { Draft } from '../../src/core/draft.js';
 import { PawlError } from '../../src/core/errors.js';
+import { type Fact, type FactReader, readFacts } from '../../src/core/fact.js';
 import { recordOutcome } from '../../src/core/record.js';
 import { releaseClaim } from '../../src/core/recover.js';
 import { takeThread } from '../../src/core/thread.js';
@@ -598,6 +599,64 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
         expect((await bench.rows(first.id)).run).toMatchObject({ status: 'suspended', holdsThread: false });
         await bench.perform(second.id, 1, says('done'));
         expect(await awaited(first.id, second.id)).toEqual([first.id]);
+      });
+    });
+
+    describe('facts', () => {
+      const said = (given: readonly Fact[], reader: FactReader) => ({
+        ...value('done'),
+        facts: readFacts(given, reader),
+      });
+      const finds = async (reader: FactReader, query: string, all = false) =>
+        (await bench.store.recall(reader, { query, most: 5, all })).map(({ key, value }) => `${key}: ${value}`);
+
+      /** A run of the tenant that says facts by its one call. */
+      async function remembering(tenant: string, facts: readonly Fact[], threadId: string | null = null) {
+        const reader = { tenant, agent: 'helper', threadId };
+        const runId = await bench.start({ tenant, threadId });
+        await bench.perform(runId, 1, asks(look));
+        await bench.perform(runId, 2, said(facts, reader));
+        expect((await bench.rows(runId)).eventTypes).toContain('step.remembered');
+        await bench.perform(runId, 3, says('done'));
+        return reader;
+      }
+
+      it('are found by their words, the newest value of a key, the most relevant first', async () => {
+        const tenant = randomUUID();
+        const reader = await remembering(tenant, [
+          { key: 'boss', value: 'Ada decides about orders and invoices' },
+          { key: 'city', value: 'the office is in Lyon' },
+          { key: '付款方式', value: '客户希望每月用银行转账付款' },
+        ]);
+        await remembering(tenant, [{ key: 'boss', value: 'Grace decides about invoices' }]);
+        expect(await finds(reader, 'Who decides about invoices?')).toEqual(['boss: Grace decides about invoices']);
+        expect(await finds(reader, '客户怎么付款')).toEqual(['付款方式: 客户希望每月用银行转账付款']);
+        expect(await finds(reader, 'bananas')).toEqual([]);
+        expect(await finds(reader, "it's a \\ 'quoted' : & | ! (word)")).toEqual([]);
+        expect(await finds(reader, '')).toEqual([]);
+        expect((await finds(reader, 'invoices', true)).map((line) => line.split(':')[0])).toEqual([
+          ...['boss', '付款方式', 'city'],
+        ]);
+      });
+
+      it('are seen by those who share their scope, and by no other tenant', async () => {
+        const tenant = randomUUID();
+        const reader = await remembering(
+          tenant,
+          [
+            { key: 'mine', value: 'an apple of the agent' },
+            { key: 'ours', value: 'an apple of the tenant', scope: 'tenant' },
+            { key: 'here', value: 'an apple of the thread', scope: 'thread' },
+          ],
+          'chat',
+        );
+        const keys = async (who: FactReader) =>
+          (await bench.store.recall(who, { query: 'apple', most: 9, all: false })).map(({ key }) => key).sort();
+        expect(await keys(reader)).toEqual(['here', 'mine', 'ours']);
+        expect(await keys({ ...reader, threadId: null })).toEqual(['mine', 'ours']);
+        expect(await keys({ ...reader, agent: 'other' })).toEqual(['here', 'ours']);
+        expect(await keys({ ...reader, tenant: randomUUID() })).toEqual([]);
+        expect(await keys({ ...reader, tenant: null })).toEqual([]);
       });
     });
 

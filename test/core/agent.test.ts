@@ -34,7 +34,7 @@ describe('defineAgent', () => {
       limits: { maxSteps: 60, maxTurns: 25, maxTokens: null, maxCostUsd: null, deadlineMs: null, onLimit: 'finish' },
       retry: { attempts: 4, baseMs: 1_000, capMs: 60_000 },
       llmTimeoutMs: 120_000,
-      context: { windowTokens: null, compactAt: 0.8, compactTo: 0.5, keepTurns: 4, summary: true },
+      context: { windowTokens: null, compactAt: 0.8, compactTo: 0.5, keepTurns: 4, summary: true, facts: 0 },
       temperature: null,
       maxOutputTokens: null,
       outputSchema: null,
@@ -100,7 +100,6 @@ describe('defineAgent', () => {
   it.each<[string, object]>([
     ['mode', { mode: 'plan' }],
     ['toolCalling', { toolCalling: 'json' }],
-    ['context: facts', { context: { facts: 10 } }],
   ])('refuses %s as not built', (option, change) => {
     const error = refusal(() => defineAgent({ ...base, ...change } as AgentOptions));
     expect(error.code).toBe('not_built');

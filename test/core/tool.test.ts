@@ -85,17 +85,14 @@ describe('defineTool', () => {
     }
   });
 
-  it.each([{ approval: true }, { approval: () => true }, { extractFacts: execute }])(
-    'refuses %o as not built',
-    (change) => {
-      const error = refusal(() => defineTool({ ...base, ...change } as ToolOptions));
-      expect(error.code).toBe('not_built');
-      expect(error.message).toContain(`tool "charge": ${Object.keys(change)[0]} is not built`);
-    },
-  );
+  it.each([{ approval: true }, { approval: () => true }])('refuses %o as not built', (change) => {
+    const error = refusal(() => defineTool({ ...base, ...change } as ToolOptions));
+    expect(error.code).toBe('not_built');
+    expect(error.message).toContain(`tool "charge": ${Object.keys(change)[0]} is not built`);
+  });
 
   it('takes the neutral values of options that are not built', () => {
-    const neutral = { approval: undefined, extractFacts: undefined } as const;
+    const neutral = { approval: undefined } as const;
     expect(isTool(defineTool({ ...base, ...neutral }))).toBe(true);
   });
 

@@ -81,7 +81,16 @@ async function perform(agent: Agent, name: string, text: string): Promise<string
   const parsed = tool?.parse(text);
   if (!tool || !parsed?.ok) return `${name} was not called: ${parsed?.ok === false ? parsed.fault : 'no such tool'}`;
   const log = { debug() {}, info() {}, warn() {}, error() {} };
-  const context = { runId: 'run_1', stepSeq: 1, attempt: 1, idempotencyKey: 'k', tenant: null, threadId: null, log };
+  const context = {
+    runId: 'run_1',
+    stepSeq: 1,
+    attempt: 1,
+    idempotencyKey: 'k',
+    tenant: null,
+    threadId: null,
+    log,
+    recall: async () => [],
+  };
   return JSON.stringify(await tool.execute(parsed.args, { ...context, signal: new AbortController().signal }));
 }
 

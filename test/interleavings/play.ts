@@ -77,6 +77,7 @@ class Play {
     this.tables = {
       clock,
       reachable: true,
+      facts: [],
       runs: new Map(),
       agents: [],
       workers: new Map(),

@@ -33,6 +33,8 @@ insert into pawl.events (run_id, id, type, at) values ('r', 1, 'run.created', no
 
 const run = (set: string) => `update pawl.runs set ${set}`;
 const step = (seq: number, set: string) => `update pawl.steps set ${set} where seq = ${seq}`;
+const fact = (values: string) =>
+  `insert into pawl.facts (owner, words, run_id, seq, scope, key, value) values ('', '', 'r', 1, ${values})`;
 const final = `status = 'failed', reason = 'deadline', open_steps = 0, suspended_steps = 0`;
 
 const refused: [constraint: string, statement: string][] = [
@@ -66,6 +68,10 @@ const refused: [constraint: string, statement: string][] = [
   ['runs_ending_is_whole', run(`ending_at = now(), ending_status = 'failed'`)],
   ['runs_ending_is_whole', run(`ending_reason = 'deadline'`)],
   ['runs_failed_has_reason', run(`status = 'failed', open_steps = 0, suspended_steps = 0, finished_at = now()`)],
+  ['facts_scope', fact(`'world', 'k', 'v'`)],
+  ['facts_sizes', fact(`'tenant', '', 'v'`)],
+  ['facts_sizes', fact(`'tenant', 'k', ''`)],
+  ['facts_sizes', fact(`'tenant', 'k', repeat('v', 2001)`)],
   ['runs_thread_is_held', run('holds_thread = true')],
   ['runs_thread_is_held', run(`${final}, finished_at = now(), thread_id = 't', holds_thread = true`)],
   ['runs_thread_length', run(`thread_id = ''`)],
