@@ -33,7 +33,10 @@ export function pauseRun(draft: Draft): void {
   run.pauseAt = draft.now;
   draft.touch();
   draft.event('run.paused', null);
-  for (const step of draft.open()) if (step.status === 'pending') draft.suspend(step, 'operator', 'paused');
+  for (const step of draft.open()) {
+    // One that waits for its turn in its thread waits for it again once it is resumed.
+    if (step.status === 'pending' || step.waitingFor === 'slot') draft.suspend(step, 'operator', 'paused');
+  }
 }
 
 /** Limits that a resume lifts. */

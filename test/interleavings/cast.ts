@@ -3,6 +3,7 @@
  * agents of its own, defined once, since to define one takes longer than to play.
  */
 import { type Agent, defineAgent } from '../../src/core/agent.js';
+import type { Message } from '../../src/core/message.js';
 import { defineTool, type ToolContext } from '../../src/core/tool.js';
 import { wordsOf } from '../../src/core/words.js';
 import type { Llm, LlmRequest } from '../../src/ports.js';
@@ -101,8 +102,9 @@ export function modelOf(onRequest: (request: LlmRequest) => void): Llm {
   return {
     async complete(request) {
       onRequest(request);
-      const { turns, results } = knownFrom(request);
-      const turn = tasks[taskOf(request)]?.[turns.length] ?? [];
+      const own = ownPart(request);
+      const { turns, results } = knownFrom(own);
+      const turn = tasks[taskOf(own[0])]?.[turns.length] ?? [];
       const sumsUp = request.messages.at(-1)?.content?.includes(wishForSummary) === true;
       const calls = sumsUp ? [] : turn.map((name) => ({ name, arguments: '{}' }));
       const shown = turns.flat().map((id) => results[id] ?? '?');
@@ -117,10 +119,16 @@ export function modelOf(onRequest: (request: LlmRequest) => void): Llm {
 
 const wishForSummary = wordsOf('en').summarise(0).slice(0, 40);
 
-const taskOf = ({ messages }: LlmRequest) => messages[0]?.content?.split('\n')[0] ?? '';
+const taskOf = (message: Message | undefined) =>
+  message?.role === 'user' ? (message.content.split('\n')[0] ?? '') : '';
+
+/** Without the runs before it in its thread: the last task begins the run's own part. */
+function ownPart({ messages }: LlmRequest): readonly Message[] {
+  return messages.slice(messages.findLastIndex((message) => taskOf(message) in tasks));
+}
 
 /** From the summary, and from the turns shown beside it, some of which it may stand for as well. */
-function knownFrom({ messages }: LlmRequest): Known {
+function knownFrom(messages: readonly Message[]): Known {
   const summary = /<summary>\n(.*)\n<\/summary>/.exec(messages[0]?.content ?? '')?.[1];
   const known: Known = summary === undefined ? { turns: [], results: {} } : (JSON.parse(summary) as Known);
   for (const message of messages) {

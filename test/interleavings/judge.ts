@@ -56,6 +56,8 @@ export class Judge {
 
   /** What holds at every instant; only of runs that were written since the last look. */
   look(): void {
+    const held = [...this.tables.runs.values()].filter(({ run }) => run.holdsThread).length;
+    if (held > 1) this.found(`section 8: ${held} runs have the thread`);
     for (const [id, rows] of this.tables.runs) {
       if (this.#writes.get(id) === rows.run.writes) continue;
       this.#writes.set(id, rows.run.writes);

@@ -149,13 +149,14 @@ class Play {
   private async start(): Promise<void> {
     const id = `run_${++this.made}`;
     const input = this.random.pick(Object.keys(tasks));
+    const threadId = this.random.chance(0.3) ? 'chat' : null;
     const run = {
       id,
       agent: 'helper',
       input,
       key: null,
       tenant: null,
-      threadId: null,
+      threadId,
       tags: {},
       model: null,
       delayMs: 0,

@@ -1,7 +1,7 @@
 /** Runs of one thread: what the next is shown of the ones before it, and who has its turn. The engine on fakes. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { defineAgent } from '../../src/core/agent.js';
-import { cancelRun, redriveRun } from '../../src/core/commands.js';
+import { cancelRun, pauseRun, redriveRun, resumeRun } from '../../src/core/commands.js';
 import { defineTool } from '../../src/core/tool.js';
 import type { Script } from '../../src/testing/script.js';
 import { scriptedLlm } from '../../src/testing/scripted-llm.js';
@@ -98,6 +98,22 @@ describe('a run of a thread', () => {
     for (const input of ['one', 'two', 'three']) await town.settled(await talk(input));
     const first = model.requests.at(-2)?.messages.map(({ content }) => content);
     expect(first).toEqual(['two', 'to two: it rains', 'three']);
+  });
+
+  it('that is paused while it waits is so until it is resumed, and waits again then', async () => {
+    const model = llm(() => ({ text: 'done', delayMs: 20_000 }));
+    await town.startWorker({ agents: [agent()], llm: model });
+    const [first, second, third] = [await talk('one'), await talk('two'), await talk('three')];
+    await town.command(second, pauseRun);
+    await town.command(third, pauseRun);
+    await town.command(third, (draft) => resumeRun(draft, {}));
+    const waits = (id: string) => town.rows(id).steps.get(1)?.waitingFor;
+    expect([waits(second), waits(third)]).toEqual(['operator', 'slot']);
+    await town.until(() => town.run(third).status === 'completed', 60_000);
+    expect([first, second].map((id) => town.run(id).status)).toEqual(['completed', 'suspended']);
+    await town.command(second, (draft) => resumeRun(draft, {}));
+    await town.until(() => town.run(second).status === 'completed', 30_000);
+    town.check(second);
   });
 
   it('that failed waits, redriven, for the one that has its turn', async () => {
