@@ -23,9 +23,11 @@ with mine as materialized (
   order by scope, owner, key, id desc
 ), ranked as (
   select *, ts_rank(to_tsvector('simple', words), to_tsquery('simple', $4)) as by_words, ${byLetters} as by_letters from mine
+), found as (
+  select *, case when by_words > 0 or by_letters >= ${likeness} then by_words + by_letters else 0 end as relevance from ranked
 )
-select scope, key, value, at from ranked where $6 or by_words > 0 or by_letters >= ${likeness}
-order by (by_words > 0) desc, by_words + by_letters desc, id desc limit $7`;
+select scope, key, value, at from found where $6 or relevance > 0
+order by (by_words > 0) desc, relevance desc, id desc limit $7`;
 
 export function createRecall(pool: pg.Pool) {
   let sql: Promise<string> | null = null;
