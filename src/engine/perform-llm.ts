@@ -52,8 +52,10 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const opened = await openRun(performance, await countTask(performance, model), rule);
   if (opened === null) return abortedCall(performance, null);
   const { history, state, brought } = opened;
-  const compaction = brought === null ? dueCompaction(performance, history, rule, lastBecause) : null;
-  const window = compaction?.shown ?? chooseWindow(history, state, rule);
+  const trimmed = chooseWindow(history, state, rule);
+  const isCut = brought === null && trimmed.windowFrom > state.windowFrom;
+  const compaction = isCut ? dueCompaction(performance, history, rule, lastBecause) : null;
+  const window = compaction?.shown ?? trimmed;
   const notice = compaction === null ? noticeOf(performance, turns) : agent.words.summarise(compaction.chars);
   const request = writeRequest(performance, model, window, notice, lastBecause === null);
   const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
