@@ -9,7 +9,7 @@ import type { Claimed } from '../../src/engine/gaps.js';
 import type { Store } from '../../src/ports.js';
 import { createLane, createPool, inTransaction } from '../../src/postgres/pool.js';
 import { createStore } from '../../src/postgres/store.js';
-import { asks, call, listing, says, value } from '../support/scenario.js';
+import { asks, call, listing, llmFails, says, sumsUp, value } from '../support/scenario.js';
 import { createTestDatabase } from '../support/services.js';
 
 const serves = new Map([['helper', 'v1']]);
@@ -230,6 +230,29 @@ it('a process that knows how a run began reads only what others have added', asy
   const sent = answers.length;
   expect(await as(ours, 8, says('done'))).toEqual(['0.0', '1.0', '1.1', '3.0', '3.1', '3.2', '6.0', '6.1']);
   expect(answers.slice(sent).map(({ rows }) => (rows[0] as { loaded: unknown }).loaded)).toEqual([null]);
+});
+
+it('a process that others were faster than reads the runs before it in its thread, and the newest summary', async () => {
+  const theirs = createStore(pool, lanes);
+  const ours = createStore(pool, lanes);
+  const runId = await startRun();
+  const as = async (process: Store, seq: number, outcome: Outcome) => {
+    store = process;
+    const claimed = await claim(runId, seq);
+    await record(claimed, outcome);
+    return claimed.messages.map(({ seq, pos }) => `${seq}.${pos}`);
+  };
+  const opening = [{ seq: -1, pos: 0, tokens: 1, message: { role: 'user' as const, content: 'long ago' } }];
+  const window = { windowFrom: -1, digestBefore: -1 };
+  await as(ours, 1, llmFails({}, { retryInMs: 0 }));
+  await as(theirs, 1, { ...asks(call('look')), window, opening });
+  await as(ours, 2, value('seen'));
+  expect(await as(ours, 3, { ...asks(call('look')), window })).toEqual(['-1.0', '0.0', '1.0', '1.1']);
+  await as(ours, 4, value('seen'));
+  await as(theirs, 5, sumsUp(3));
+  await as(theirs, 6, { ...asks(call('look')), window: { windowFrom: 6, digestBefore: 3 } });
+  await as(theirs, 7, value('seen'));
+  expect(await as(ours, 8, says('done'))).toEqual(['0.0', '5.0', '6.0', '6.1']);
 });
 
 it('siblings that end at once are recorded one after the other, each on what the one before left', async () => {
