@@ -57,7 +57,7 @@ export function guardTurns({ agent, claim }: Look, lastBecause: Reason | null): 
 }
 
 /** Turns before a limit in which the model is told how many are left. */
-const lastTurns = 3;
+const lastTurns = 2;
 
 /**
  * Pawl's word at the end of the request, where it changes nothing of the head that a provider has cached: the limit that

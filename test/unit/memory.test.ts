@@ -45,8 +45,8 @@ describe('the last turns before a limit', () => {
     await town.startWorker({ agents: [agent()], llm: model });
     const id = await town.start({ agent: 'reader', limits: { maxTurns: 4 } });
     expect(await town.settled(id)).toMatchObject({ status: 'completed', reason: 'max_turns' });
-    const told = [3, 2, 1].map((left) => words.turnsLeft(left, 'finish'));
-    expect(model.requests.map(lastWordOf)).toEqual(['go', ...told, words.lastTurn('max_turns')]);
+    const told = [2, 1].map((left) => words.turnsLeft(left, 'finish'));
+    expect(model.requests.map(lastWordOf)).toEqual(['go', 'page 1', ...told, words.lastTurn('max_turns')]);
     for (const [index, request] of model.requests.slice(1).entries()) {
       const before = model.requests[index]?.messages ?? [];
       const unsaid = before.filter(({ content }) => !content?.startsWith('[Pawl]'));
