@@ -1,6 +1,6 @@
 /** The clone's own config and the examples, each run as its comments say, against real services and a scripted model. */
 import { once } from 'node:events';
-import { copyFile, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
@@ -167,3 +167,56 @@ async function freePort(): Promise<number> {
   await once(server, 'close');
   return port;
 }
+
+it('a reader of more than its window holds sums up on the way, and knows at the end what it read', async () => {
+  const page = (n: number) =>
+    `Person-${n} enters. ${'It rains, and the rain is told of. '.repeat(100)}`.slice(0, 3_000);
+  const reader: Script = ({ messages }) => {
+    const text = JSON.stringify(messages);
+    const named = [...new Set([...text.matchAll(/Person-(\d+)/g)].map(([, n]) => Number(n)))].sort((a, b) => a - b);
+    if (messages.at(-1)?.content?.includes('Write a summary now') === true)
+      return `So far: ${named.map((n) => `Person-${n}`).join(', ')}`;
+    const next = named.length + 1;
+    return next > 16 ? `Named: ${named.join(' ')}` : call('read_page', { page: next });
+  };
+  const project = await open('examples/long-reading.ts', reader, { BOOK: 'book.txt' });
+  await writeFile(join(project.folder, 'book.txt'), Array.from({ length: 16 }, (_, n) => page(n + 1)).join(''));
+  const ran = await project.pawl(['run', 'reader', 'Who is named?', '--max-steps', '60']);
+  expect(ran).toMatchObject({ exit: 0, out: `Named: ${Array.from({ length: 16 }, (_, n) => n + 1).join(' ')}\n` });
+  const shown = (await project.pawl(['runs', 'show', idOf(ran.err)])).out;
+  expect(shown).toMatch(/the turns before step \d+ are summed up: the prompt shrank from \d+ to \d+ tokens/);
+  expect((await project.pawl(['runs', 'steps', idOf(ran.err)])).out).toMatch(/llm +summary +completed/);
+});
+
+it('an assistant knows in the next run what it was told, and in a thread what was said', async () => {
+  const assistant: Script = ({ messages }) => {
+    const [task = ''] = messages.findLast(({ role }) => role === 'user')?.content?.split('\n') ?? [];
+    if (messages.at(-1)?.role === 'tool') return 'noted';
+    if (task.startsWith('From now on')) return call('remember', { key: 'weekly report', value: 'goes to Ada' });
+    return JSON.stringify(messages);
+  };
+  const project = await open('examples/remember-for-the-next.ts', assistant);
+  expect((await project.pawl(['run', 'assistant', 'From now on send it to Ada'])).out).toBe('noted\n');
+  const asked = await project.pawl(['run', 'assistant', 'Who gets the weekly report?', '--thread', 'desk']);
+  expect(asked.out).toContain('- weekly report: goes to Ada');
+  const again = await project.pawl(['run', 'assistant', 'And what did I ask?', '--thread', 'desk']);
+  expect(JSON.parse(again.out)).toMatchObject([
+    { role: 'user', content: 'Who gets the weekly report?' },
+    { role: 'assistant' },
+    { role: 'user', content: expect.stringContaining('And what did I ask?') },
+  ]);
+});
+
+it('a search that cannot be reached is answered another way, and the result that was wanted ends the run', async () => {
+  const finder: Script = ({ messages }) => {
+    const results = messages.flatMap((message) => (message.role === 'tool' ? [message.content] : []));
+    if (results.length === 0) return call('search', { query: 'invoice 2026-03' });
+    return results[0]?.includes('Choose another way') === true ? call('archive', { query: 'invoice 2026-03' }) : 'lost';
+  };
+  const port = await freePort();
+  const project = await open('examples/another-way.ts', finder, { SEARCH_URL: `http://127.0.0.1:${port}` });
+  const ran = await project.pawl(['run', 'finder', 'The invoice of March 2026', '-o', 'json']);
+  const run = JSON.parse(ran.out) as RunView;
+  expect(run).toMatchObject({ status: 'completed', reason: 'stopped_early' });
+  expect(run.output).toBe('{"hits":["Invoice 2026-03, 1,200 EUR"]}');
+});
