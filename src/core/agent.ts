@@ -279,7 +279,7 @@ function toolsOf(check: Options, words: Words): readonly Tool[] {
       check.fail(`tools holds two tools named ${tool.name}; rename one`);
     }
     if (tool.name === readOutputName) check.fail(`tools[${index}] has the name of a tool of Pawl's own; rename it`);
-    tools.push(tool);
+    tools.push(tool.describe === null ? tool : Object.freeze({ ...tool, description: tool.describe(words) }));
   }
   if (tools.length > maxTools) check.fail(`tools holds ${tools.length} tools; models take at most ${maxTools}`);
   return Object.freeze(tools.length === 0 ? [] : [...tools, readOutputTool(words, tools)]);

@@ -105,6 +105,8 @@ export interface Tool {
   readonly effectDeclared: boolean;
   /** Pawl's own, which the worker carries out itself. */
   readonly builtIn: boolean;
+  /** The description in an agent's language, of a tool of Pawl's own that users name; null: there is but the one. */
+  readonly describe: ((words: Words) => string) | null;
   readonly onUnknown: OnUnknown;
   readonly timeoutMs: number;
   readonly maxOutputChars: number;
@@ -161,6 +163,7 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
     effect,
     effectDeclared: options.effect !== undefined,
     builtIn: false,
+    describe: null,
     onUnknown: onUnknownOf(tool, effect) as OnUnknown,
     timeoutMs: tool.integer('timeoutMs', 30_000, 1, maxTimerMs),
     maxOutputChars: tool.integer('maxOutputChars', 4_000, 100, 1_000_000),

@@ -33,6 +33,8 @@ function everything(words: Words): Record<keyof Words, string> {
     digestLine: words.digestLine({ call: 'search', step: 30, chars: 17, begins: 'boom' }),
     summarise: words.summarise(17),
     summary: words.summary('boom', ['search']),
+    remember: words.remember(),
+    recall: words.recall(),
     facts: words.facts(['search: boom']),
     turnsLeft: words.turnsLeft(17, 'finish'),
     objection: words.objection(issues),

@@ -35,6 +35,12 @@ const asTold: Script = ({ messages }) => {
   return calls(tool, args);
 };
 
+it('the two tools are described in the language of the agent', () => {
+  const told = (language: 'en' | 'zh') => agent([remember, recall], { language }).tools.map((tool) => tool.description);
+  expect(told('en').slice(0, 2)).toEqual([words.remember(), words.recall()]);
+  expect(told('zh').slice(0, 2)).toEqual([wordsOf('zh').remember(), wordsOf('zh').recall()]);
+});
+
 describe('a fact', () => {
   it('is remembered by one run, and the next begins with it, as data beside its task', async () => {
     const model = llm(asTold);
