@@ -4,9 +4,8 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { busyNow, othersShare } from './machine.js';
-import type { Services, Task } from './measures/task.js';
+import { commandOf, type Services, type Task } from './measures/task.js';
 import type { BenchServices } from './services.js';
 
 /** A measurement is noisy, and done again, where others took more of the machine than this. */
@@ -63,8 +62,7 @@ export function percent(share: number | null): string {
 }
 
 async function runChild<T>(task: Task): Promise<T> {
-  const file = fileURLToPath(new URL('child.ts', import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', file, JSON.stringify(task)], {
+  const child = spawn(process.execPath, commandOf(task), {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const end = () => child.kill('SIGTERM');

@@ -24,6 +24,14 @@ if (!isInstalled()) {
   if (status !== 0) process.exit(status ?? 1);
 }
 
+// Measurements load what users install: compiled.mjs.
+const built = spawnSync('npm', ['run', '--silent', 'build'], {
+  cwd: `${here}..`,
+  stdio: ['ignore', 2, 2],
+  shell: process.platform === 'win32',
+});
+if (built.status !== 0) process.exit(built.status ?? 1);
+
 const [first, ...rest] = process.argv.slice(2);
 const given =
   first === 'scale' || first === 'judgement' ? [`${first}/main.ts`, ...rest] : ['main.ts', ...process.argv.slice(2)];

@@ -1,4 +1,13 @@
 /** What main asks of a child. Each carries the services, a database of its own and an empty Redis. */
+import { fileURLToPath } from 'node:url';
+
+const file = fileURLToPath(new URL('../child.ts', import.meta.url));
+const compiled = new URL('../compiled.mjs', import.meta.url).href;
+
+/** Arguments of Node's that start a child for a task. */
+export function commandOf(task: Task): string[] {
+  return ['--import', 'tsx', '--import', compiled, file, JSON.stringify(task)];
+}
 
 export interface Services {
   databaseUrl: string;

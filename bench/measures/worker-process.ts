@@ -2,10 +2,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { startPawlWorker } from '../peers/pawl.js';
 import { Work } from '../work.js';
-import type { WorkerTask } from './task.js';
+import { commandOf, type WorkerTask } from './task.js';
 
 class SlowWork extends Work {
   readonly #workMs: number;
@@ -35,8 +34,7 @@ export interface StartedWorker {
 }
 
 export async function startWorkerChild(task: WorkerTask): Promise<StartedWorker> {
-  const file = fileURLToPath(new URL('../child.ts', import.meta.url));
-  const child: ChildProcess = spawn(process.execPath, ['--import', 'tsx', file, JSON.stringify(task)], {
+  const child: ChildProcess = spawn(process.execPath, commandOf(task), {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const gone = once(child, 'exit');
