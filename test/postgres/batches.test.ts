@@ -255,6 +255,39 @@ it('a process that others were faster than reads the runs before it in its threa
   expect(await as(ours, 8, says('done'))).toEqual(['0.0', '5.0', '6.0', '6.1']);
 });
 
+it('whichever processes take turns on a run, each is given the window that its rows hold', async () => {
+  const processes = [createStore(pool, lanes), createStore(pool, lanes), createStore(pool, lanes)];
+  let state = 7;
+  const draw = (below: number) => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return (state >> 8) % below;
+  };
+  const claimed = async (seq: number) => {
+    store = processes[draw(processes.length)] ?? store;
+    return claim(runId, seq);
+  };
+  const runId = await startRun();
+  const turns = [1];
+  let windowFrom = 0;
+  for (let turn = 0; turn < 12; turn++) {
+    const seq = turns.at(-1) ?? 1;
+    const asking = await claimed(seq);
+    const { rows } = await pool.query(
+      `select m.seq, m.pos, m.body::json as message, m.tokens from pawl.messages m join pawl.runs r on r.id = m.run_id
+       where r.id = $1 and (m.seq = 0 or m.seq >= r.window_from) order by m.seq, m.pos`,
+      [runId],
+    );
+    expect(asking.messages).toEqual(rows);
+    // The window is cut now and then.
+    if (turn % 4 === 3) windowFrom = turns.at(-2) ?? 0;
+    const calls = Array.from({ length: 1 + draw(3) }, () => call('look'));
+    await record(asking, { ...asks(...calls), window: { windowFrom, digestBefore: windowFrom } });
+    const answers = calls.map((_, index) => seq + 1 + index).sort(() => draw(3) - 1);
+    for (const answer of answers) await record(await claimed(answer), value(`seen ${answer}`));
+    turns.push(seq + 1 + calls.length);
+  }
+});
+
 it('siblings that end at once are recorded one after the other, each on what the one before left', async () => {
   const { lane, statements } = watched(lanes.records);
   store = createStore(pool, { ...lanes, records: lane });
