@@ -14,6 +14,7 @@ import type { ClaimAnswer, ClaimRequest, Refusal } from '../ports.js';
 import { gather } from './gather.js';
 import { type MessageRow, type RunRow, readMessage, readRun, readStep, type StepRow } from './rows.js';
 import { fromTheStart, type RunCache, readFrom } from './run-cache.js';
+import { inputOf } from './step-texts.js';
 
 /** Claims in one statement. */
 const mostAtOnce = 100;
@@ -48,7 +49,8 @@ with r as materialized (
     )
     and exists (select 1 from pawl.workers w where w.id = $5 and w.state = 'live')
   returning s.run_id, s.kind, s.effect, s.claim_token, s.attempt, s.claimed_at, s.claim_deadline, v.version, r.window_from, r.summary_seq, r.read_from,
-    r.agent_version, r.started_at as run_started_at, r.run, case when r.run is not null then row_to_json(s) end as step
+    r.agent_version, r.started_at as run_started_at, r.run, case when r.run is not null then row_to_json(s) end as step,
+    case when r.run is not null then ${inputOf('s')} end as input
 ), started as (
   update pawl.runs set
     status = 'running', started_at = coalesce(runs.started_at, clock_timestamp()),
@@ -68,7 +70,7 @@ select
   (extract(epoch from s.claim_deadline) * 1000)::float8 as "deadlineAt",
   (extract(epoch from clock_timestamp()::timestamptz(3)) * 1000)::float8 as now,
   case when s.run is not null then json_build_object(
-    'run', s.run, 'step', s.step,
+    'run', s.run, 'step', s.step, 'input', s.input,
     'started', (select row_to_json(t) from (
       select agent_version, started_at, last_event from started where started.id = s.run_id) t),
     'messages', (
@@ -94,6 +96,7 @@ interface ClaimRow {
   loaded: {
     run: RunRow;
     step: StepRow;
+    input: string | null;
     /** What this claim changed of the run; null: nothing. */
     started: Pick<RunRow, 'agent_version' | 'started_at' | 'last_event'> | null;
     messages: MessageRow[] | null;
@@ -230,7 +233,7 @@ interface Beginning {
 
 function read(row: ClaimRow, loaded: NonNullable<ClaimRow['loaded']>, begun: Beginning): Claimed {
   const run = readRun({ ...loaded.run, status: 'running', ...loaded.started });
-  const step = readStep(loaded.step);
+  const step = readStep({ ...loaded.step, input: loaded.input });
   const isKnown = ({ seq }: StoredMessage) => seq < begun.readFrom && isShown(seq, run);
   const added = (loaded.messages ?? []).map(readMessage);
   return {

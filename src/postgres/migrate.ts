@@ -35,6 +35,11 @@ function journal(): Journal['entries'] {
   return (JSON.parse(readFileSync(`${folder}meta/_journal.json`, 'utf8')) as Journal).entries;
 }
 
+/** How many migrations this program knows: what `instance.oldest_code` asks of one. */
+export function knownMigrations(): number {
+  return journal().length;
+}
+
 /** Brings the database up to this program's schema. Any number of processes may call it at once. Returns what it applied. */
 export async function migrate(databaseUrl: string): Promise<{ applied: string[] }> {
   const client = new pg.Client({
@@ -96,7 +101,7 @@ function missingMigrations(applied: number[]): string[] {
 }
 
 function refuseIfTooOld(oldestCode: number): void {
-  const known = journal().length;
+  const known = knownMigrations();
   if (known >= oldestCode) return;
   throw new PawlError(
     'schema_mismatch',

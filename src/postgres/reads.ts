@@ -26,6 +26,7 @@ import {
   readStep,
   type StepRow,
 } from './rows.js';
+import { inputOf, outputOf, stepsOfRun } from './step-texts.js';
 
 interface ListedRun extends RunRow {
   input_is_text: boolean;
@@ -66,7 +67,7 @@ export function createReads(pool: pg.Pool): Reads {
       return page(found, filter.limit);
     },
     async steps(runId) {
-      const found = await rows<StepRow>('select * from pawl.steps where run_id = $1 order by seq', [runId]);
+      const found = await rows<StepRow>(stepsOfRun, [runId]);
       return found.map(viewStep);
     },
     async attempts(runId) {
@@ -83,7 +84,9 @@ export function createReads(pool: pg.Pool): Reads {
     },
     async events(runId, after, limit) {
       const found = await rows<EventRow>(
-        `select e.id, e.type, e.at, e.seq, e.data, s.kind, s.name, s.attempt, s.input, s.output, s.error_code, s.error_message
+        `select e.id, e.type, e.at, e.seq, e.data, s.kind, s.name, s.attempt,
+           case when e.type = 'step.completed' then ${inputOf('s')} end as input,
+           case when e.type = 'step.completed' then ${outputOf('s')} end as output
          from pawl.events e left join pawl.steps s on s.run_id = e.run_id and s.seq = e.seq
          where e.run_id = $1 and e.id > $2 order by e.id limit $3`,
         [runId, after, limit],

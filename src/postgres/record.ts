@@ -11,9 +11,10 @@ import type { StepState } from '../core/step.js';
 import type { Dispatch, KnownState } from '../ports.js';
 import { gather } from './gather.js';
 import { rowWriter } from './row-text.js';
-import { writeAttempt, writeRun, writeStep } from './rows.js';
+import { writeAttempt, writeRun } from './rows.js';
 import type { RunCache } from './run-cache.js';
 import { runs, steps } from './schema.js';
+import { writeStepOnce } from './step-texts.js';
 import { attemptColumns, learn, list, movedColumns, runColumns, stepColumns, textsOf, words } from './write.js';
 
 /** Records in one statement, and characters of its parameters after which no more are added. */
@@ -200,11 +201,12 @@ function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
   const runId = changes.run.id;
   const step = changes.changed[0] ?? claimed;
   const { messages, outputs, facts, events } = textsOf(changes, now);
+  const write = (of: StepState) => writeStepOnce(runId, of, changes.messages);
   const ofRun = (row: object) => JSON.stringify({ run_id: runId, ...row });
   return [
     runText(writeRun(changes.run), { id: runId }),
-    stepText(writeStep(runId, step), { run_id: runId }),
-    changes.planned.map((planned) => plannedText(writeStep(runId, planned))).join(),
+    stepText(write(step), { run_id: runId }),
+    changes.planned.map((planned) => plannedText(write(planned))).join(),
     messages.map(ofRun).join(),
     changes.attempts.map((attempt) => JSON.stringify(writeAttempt(runId, attempt))).join(),
     outputs.map(ofRun).join(),

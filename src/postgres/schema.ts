@@ -39,7 +39,7 @@ export const instance = pawl.table(
     oneRow: boolean('one_row').primaryKey().default(true),
     id: text('id').notNull(),
     queueEpoch: integer('queue_epoch').notNull().default(0),
-    oldestCode: integer('oldest_code').notNull().default(1),
+    oldestCode: integer('oldest_code').notNull().default(9),
     createdAt: at('created_at').notNull().defaultNow(),
   },
   () => [check('instance_is_one_row', sql.raw('one_row'))],
@@ -65,6 +65,8 @@ export const workers = pawl.table(
     role: text('role').notNull(),
     /** `name@version` of each agent served. */
     serves: text('serves').array().notNull(),
+    /** Migrations that its program knows. Without a default, so that a program from before it was asked cannot register. */
+    knows: integer('knows').notNull(),
     state: text('state').notNull().default('live'),
     beat: integer('beat').notNull().default(0),
     /** Claim tokens listed by the last beat and by the one before, and when those beats began. */
@@ -223,6 +225,7 @@ export const steps = pawl.table(
     sequential: boolean('sequential').notNull(),
     callHash: text('call_hash'),
     idempotencyKey: text('idempotency_key'),
+    /** Both null where a message says the same: step-texts.ts. */
     input: text('input'),
     output: text('output'),
     errorCode: text('error_code'),
@@ -265,10 +268,7 @@ export const steps = pawl.table(
     ),
     check('steps_claim_is_whole', sql.raw(`num_nulls(claim_token, worker_id, claimed_at, claim_deadline) in (0, 4)`)),
     check('steps_end', sql.raw(`(status in ('completed', 'dead', 'cancelled')) = (finished_at is not null)`)),
-    check(
-      'steps_tool_is_whole',
-      sql.raw(`(kind = 'tool') = (num_nulls(turn_seq, position, call_id, effect, input) = 0)`),
-    ),
+    check('steps_tool_is_whole', sql.raw(`(kind = 'tool') = (num_nulls(turn_seq, position, call_id, effect) = 0)`)),
     check('steps_dead_says_why', sql.raw(`status <> 'dead' or error_code is not null`)),
     check('steps_once_has_one_attempt', sql.raw(`effect is distinct from 'once' or max_attempts = 1`)),
     check('steps_unknown_is_once', sql.raw(`not unknown or effect is not distinct from 'once'`)),

@@ -27,7 +27,8 @@ import {
 } from './rows.js';
 import { RunCache } from './run-cache.js';
 import { attempts, runs, steps } from './schema.js';
-import { columnsOf, writeChanges } from './write.js';
+import { inputOf, outputOf } from './step-texts.js';
+import { columnsOf, list, writeChanges } from './write.js';
 
 /** `lanes`: connections of their own for the two hot statements, each of which goes out one at a time. */
 export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg.Pool } | null = null): Store {
@@ -71,7 +72,7 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
       answering(async () => {
         const { rows } = await pool.query<OutputPage>(
           `select name, length(body) as total, substr(body, $3 + 1, $4) as text from (
-             select s.name, coalesce(o.body, s.output, '') as body from pawl.steps s left join pawl.outputs o using (run_id, seq)
+             select s.name, coalesce(o.body, ${outputOf('s')}, '') as body from pawl.steps s left join pawl.outputs o using (run_id, seq)
              where s.run_id = $1 and s.seq = $2 and s.kind = 'tool' and s.status = 'completed') whole`,
           [runId, step, offset, limit],
         );
@@ -110,10 +111,10 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
       answering(async () => {
         const { rows } = await pool.query<StoredResult>(
           `select name, arguments, text, error from (
-             select s.seq, s.name, s.input as arguments, coalesce(o.body, s.output, '') as text, s.error_code as error,
-               sum(length(coalesce(o.body, s.output, ''))) over (order by s.seq desc) as so_far
-             from pawl.steps s left join pawl.outputs o using (run_id, seq)
-             where s.run_id = $1 and s.kind = 'tool' and s.status = 'completed') r
+             select *, sum(length(text)) over (order by seq desc) as so_far from (
+               select s.seq, s.name, ${inputOf('s')} as arguments, coalesce(o.body, ${outputOf('s')}, '') as text, s.error_code as error
+               from pawl.steps s left join pawl.outputs o using (run_id, seq)
+               where s.run_id = $1 and s.kind = 'tool' and s.status = 'completed') t) r
            where so_far <= $2 order by seq`,
           [runId, maxChars],
         );
@@ -213,6 +214,8 @@ async function readClock(client: pg.PoolClient): Promise<Date> {
   return rows[0]?.now ?? new Date(Number.NaN);
 }
 
+const rowColumns = list(columnsOf(steps).filter((column) => column !== 'input' && column !== 'output'));
+
 async function loadSteps(client: pg.PoolClient, runId: string, scope: StepScope, also?: StepScope) {
   const seqs = [scope, also].flatMap((part) => (typeof part === 'object' ? [...part.seqs] : []));
   const statuses =
@@ -223,7 +226,7 @@ async function loadSteps(client: pg.PoolClient, runId: string, scope: StepScope,
         : [];
   const { rows } = await client.query<StepRow>({
     name: 'pawl-load-steps',
-    text: `select ${columnsOf(steps)} from pawl.steps
+    text: `select ${rowColumns}, ${inputOf('s')} as input, ${outputOf('s')} as output from pawl.steps s
       where run_id = $1 and (seq = any($2::int[]) or status = any($3::text[])) order by seq for no key update`,
     values: [runId, seqs, statuses],
   });

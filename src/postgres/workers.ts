@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads';
 import type pg from 'pg';
 import { PawlError } from '../core/errors.js';
 import type { Heart, Log, WorkerRegistration, Workers } from '../ports.js';
+import { knownMigrations } from './migrate.js';
 import { asPawlError, inTransaction } from './pool.js';
 
 export interface BeatOptions {
@@ -44,13 +45,17 @@ async function insertWorker(pool: pg.Pool, worker: WorkerRegistration): Promise<
         [agent.name, agent.version, JSON.stringify(agent)],
       );
     }
-    await client.query(`insert into pawl.workers (id, host, pid, role, serves) values ($1, $2, $3, $4, $5)`, [
-      worker.id,
-      worker.host,
-      worker.pid,
-      worker.role,
-      worker.agents.map((agent) => `${agent.name}@${agent.version}`),
-    ]);
+    await client.query(
+      `insert into pawl.workers (id, host, pid, role, serves, knows) values ($1, $2, $3, $4, $5, $6)`,
+      [
+        worker.id,
+        worker.host,
+        worker.pid,
+        worker.role,
+        worker.agents.map((agent) => `${agent.name}@${agent.version}`),
+        knownMigrations(),
+      ],
+    );
   });
 }
 

@@ -4,8 +4,10 @@
  */
 import { getTableColumns, type Table } from 'drizzle-orm';
 import type { Changes } from '../core/draft.js';
-import { writeAttempt, writeRun, writeStep } from './rows.js';
+import type { StepState } from '../core/step.js';
+import { writeAttempt, writeRun } from './rows.js';
 import { attempts, runs, steps } from './schema.js';
+import { writeStepOnce } from './step-texts.js';
 
 /** Named one by one, since a prepared `select *` fails once a later migration adds a column. */
 export const columnsOf = (table: Table) => Object.values(getTableColumns(table)).map((column) => column.name);
@@ -93,14 +95,15 @@ export function textsOf(changes: Changes, now: Date) {
 export function writeChanges(changes: Changes, now: Date) {
   const runId = changes.run.id;
   const { messages, outputs, facts, events } = textsOf(changes, now);
+  const write = (step: StepState) => writeStepOnce(runId, step, changes.messages);
   return {
     name: 'pawl-write',
     text: writeSql,
     values: [
       JSON.stringify(writeRun(changes.run)),
       runId,
-      JSON.stringify(changes.planned.map((step) => writeStep(runId, step))),
-      JSON.stringify(changes.changed.map((step) => writeStep(runId, step))),
+      JSON.stringify(changes.planned.map(write)),
+      JSON.stringify(changes.changed.map(write)),
       JSON.stringify(messages),
       JSON.stringify(changes.attempts.map((attempt) => writeAttempt(runId, attempt))),
       JSON.stringify(outputs),

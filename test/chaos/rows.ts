@@ -1,5 +1,6 @@
 /** All that Postgres holds of one run, read by one statement and so at one instant, as the checker wants it. */
 import type pg from 'pg';
+import { inputOf, outputOf } from '../../src/postgres/step-texts.js';
 
 export interface RunRow {
   id: string;
@@ -69,7 +70,7 @@ export interface Rows {
 const rowsSql = `
 select row_to_json(r) as run,
   (select json_agg(s order by s.seq) from (
-     select s.*, extract(epoch from clock_timestamp() - s.due_at) * 1000 as due_for_ms,
+     select s.*, ${inputOf('s')} as input, ${outputOf('s')} as output, extract(epoch from clock_timestamp() - s.due_at) * 1000 as due_for_ms,
        exists (select 1 from pawl.workers w where w.id = s.worker_id and w.state = 'live') as worker_lives
      from pawl.steps s where s.run_id = r.id) s) as steps,
   (select coalesce(json_agg(a order by a.seq, a.ended_at, a.token), '[]') from pawl.attempts a where a.run_id = r.id) as attempts,

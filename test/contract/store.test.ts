@@ -11,6 +11,7 @@ import {
   readStep,
   type StepRow,
 } from '../../src/postgres/rows.js';
+import { stepsOfRun } from '../../src/postgres/step-texts.js';
 import { createStore } from '../../src/postgres/store.js';
 import { createWatch } from '../../src/postgres/watch.js';
 import { createWorkers } from '../../src/postgres/workers.js';
@@ -50,7 +51,7 @@ async function openWorld(): Promise<StoreWorld> {
       const events = await of<{ id: number; type: string }>('events where run_id = $1 order by id');
       return {
         run: readRun(run),
-        steps: (await of<StepRow>('steps where run_id = $1 order by seq')).map(readStep),
+        steps: (await pool.query<StepRow>(stepsOfRun, [runId])).rows.map(readStep),
         messages: (await of<MessageRow>('messages where run_id = $1 order by seq, pos')).map(readMessage),
         attempts: (
           await of<AttemptRow & { late_note: string | null }>('attempts where run_id = $1 order by ended_at, token')

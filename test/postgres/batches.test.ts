@@ -26,7 +26,7 @@ beforeAll(async () => {
     JSON.stringify(listing),
   ]);
   await pool.query(
-    `insert into pawl.workers (id, host, pid, role, serves) values ('w', 'here', 1, 'all', '{helper@v1}')`,
+    `insert into pawl.workers (id, host, pid, role, serves, knows) values ('w', 'here', 1, 'all', '{helper@v1}', 9)`,
   );
 });
 beforeEach(() => {

@@ -9,7 +9,7 @@ let pool: pg.Pool;
 
 // One running run: a completed LLM step, a claimed call, a once call, a suspended call.
 const soundRows = `
-insert into pawl.workers (id, host, pid, role, serves) values ('w', 'here', 1, 'all', '{helper@v1}');
+insert into pawl.workers (id, host, pid, role, serves, knows) values ('w', 'here', 1, 'all', '{helper@v1}', 9);
 insert into pawl.runs (id, agent, language, llm_name, llm_timeout_ms, llm_attempts, status, max_steps, max_turns, on_limit, next_seq,
   open_steps, suspended_steps, steps_used, last_event, input_is_text, input_hash, started_at, key)
 values ('r', 'helper', 'en', 'm', 1000, 4, 'running', 60, 25, 'finish', 5, 3, 1, 4, 1, true, 'h', now(), 'k');

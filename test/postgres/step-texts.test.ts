@@ -1,0 +1,142 @@
+/** The texts of steps are stored once, and read as they were written: by claims, by rules, by every door, and of older rows. */
+import { randomUUID } from 'node:crypto';
+import type pg from 'pg';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Outcome } from '../../src/core/outcome.js';
+import { recordOutcome } from '../../src/core/record.js';
+import type { Store } from '../../src/ports.js';
+import { createPool } from '../../src/postgres/pool.js';
+import { createReads } from '../../src/postgres/reads.js';
+import { createStore } from '../../src/postgres/store.js';
+import { asks, call, listing, says, value } from '../support/scenario.js';
+import { createTestDatabase } from '../support/services.js';
+
+/** What JSON writes in several ways, or not as it stands. */
+const awkward = 'a "b" \\ \\u0041 \u0001\t\n\u2028 ü 😀 {"c": 1.0} ';
+const args = `{ "text" : ${JSON.stringify(awkward)}, "n": 1.00 }`;
+let pool: pg.Pool;
+let url: string;
+
+beforeAll(async () => {
+  ({ url } = await createTestDatabase());
+  pool = createPool({ url, max: 3, applicationName: 'pawl step texts test' });
+  await pool.query(`insert into pawl.agents (name, version, listing) values ('helper', 'v1', $1)`, [
+    JSON.stringify(listing),
+  ]);
+  await pool.query(
+    `insert into pawl.workers (id, host, pid, role, serves, knows) values ('w', 'here', 1, 'all', '{helper@v1}', 9)`,
+  );
+});
+afterAll(() => pool.end());
+
+async function startRun(store: Store, id: string): Promise<void> {
+  const asked = {
+    agent: 'helper',
+    input: 'x',
+    key: null,
+    tenant: null,
+    threadId: null,
+    tags: {},
+    model: null,
+    delayMs: 0,
+    limits: {},
+  };
+  await store.createRuns([{ id, ...asked }]);
+}
+
+async function perform(store: Store, runId: string, seq: number, outcome: Outcome) {
+  const serves = new Map([['helper', 'v1']]);
+  const request = { runId, seq, dispatch: 1, token: randomUUID(), workerId: 'w', serves, takesSuspect: false };
+  const claimed = await store.claim(request);
+  if (!claimed.claimed) throw new Error(`the claim of step ${seq} was refused: ${claimed.refusal}`);
+  const { run, step, now } = claimed;
+  const rule = { seq, token: request.token, outcome, attemptsMade: 0, claimed: step };
+  await store.change(runId, { seqs: [seq] }, (draft) => recordOutcome(draft, rule), {
+    receipt: request.token,
+    known: { run, step, now },
+  });
+  return step;
+}
+
+/** A call with awkward arguments, answered awkwardly, by two processes that take turns: none knows what the other did. */
+async function playRun(id: string): Promise<string | null> {
+  const [one, other] = [createStore(pool), createStore(pool)];
+  await startRun(one, id);
+  await perform(one, id, 1, asks(call('look', { arguments: args })));
+  const { input } = await perform(other, id, 2, value(awkward));
+  await perform(one, id, 3, says(awkward));
+  return input;
+}
+
+async function seen(id: string) {
+  const reads = createReads(pool);
+  const [steps, events] = await Promise.all([reads.steps(id), reads.events(id, 0, 100)]);
+  const told = events.filter(({ type }) => type === 'step.completed').map(({ data }) => [data.input, data.output]);
+  const locked = await createStore(pool).change(id, { seqs: [1, 2, 3] }, (draft) =>
+    draft.all().map(({ input, output }) => [input, output]),
+  );
+  return { shown: steps.map(({ input, output }) => [input, output]), told, locked: locked?.value };
+}
+
+const whole = {
+  shown: [
+    [null, null],
+    [JSON.parse(args), awkward],
+    [null, awkward],
+  ],
+  told: [
+    [null, null],
+    [args, awkward],
+    [null, awkward],
+  ],
+  locked: [
+    [null, null],
+    [args, awkward],
+    [null, awkward],
+  ],
+};
+
+it('are read byte for byte by who claims the call, by rules and by every door', async () => {
+  expect(await playRun('run_bytes')).toBe(args);
+  expect(await seen('run_bytes')).toEqual(whole);
+});
+
+it('stand in the messages and nowhere else', async () => {
+  await playRun('run_once');
+  const { rows } = await pool.query(`select input, output from pawl.steps where run_id = 'run_once'`);
+  expect(rows).toEqual([1, 2, 3].map(() => ({ input: null, output: null })));
+});
+
+it('are read from the step where an older version wrote them there', async () => {
+  await playRun('run_old');
+  await pool.query(`update pawl.steps set input = $1 where run_id = 'run_old' and seq = 2`, [args]);
+  await pool.query(`update pawl.steps set output = $1 where run_id = 'run_old' and seq in (2, 3)`, [awkward]);
+  expect(await seen('run_old')).toEqual(whole);
+});
+
+it('leave a run of 20 steps of 400 bytes within five times its payload, indexes and dead rows included', async () => {
+  const stored = async () => {
+    const { rows } = await pool.query<{ bytes: string }>(
+      `select sum(pg_total_relation_size(oid)) as bytes from pg_class
+       where relnamespace = 'pawl'::regnamespace and relname in ('runs', 'steps', 'messages', 'events')`,
+    );
+    return Number(rows[0]?.bytes);
+  };
+  const store = createStore(pool);
+  const text = 'every step says four hundred bytes, ten at a time '.repeat(8);
+  const before = await stored();
+  const ids = Array.from({ length: 40 }, (_, n) => `run_size_${String(n).padStart(20, '0')}`);
+  for (const id of ids) await startRun(store, id);
+  for (let seq = 1; seq < 20; seq += 2) {
+    const last = seq === 19;
+    const asking = last ? says(text) : asks(call('look', { arguments: JSON.stringify({ text }) }));
+    await Promise.all(ids.map((id) => perform(store, id, seq, asking)));
+    if (!last) await Promise.all(ids.map((id) => perform(store, id, seq + 1, value(text))));
+  }
+  expect(((await stored()) - before) / ids.length / (19 * text.length)).toBeLessThan(5);
+});
+
+it('let no program register that does not say what it knows', async () => {
+  const old = pool.query(`insert into pawl.workers (id, host, pid, role, serves) values ('o', 'here', 1, 'all', '{}')`);
+  await expect(old).rejects.toMatchObject({ code: '23502' });
+});
