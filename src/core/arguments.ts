@@ -22,7 +22,8 @@ interface ReadArguments {
 }
 
 export type ParsedArguments =
-  | ({ ok: true; args: unknown } & ReadArguments)
+  /** `reasoning`: of a tool that demands one. */
+  | ({ ok: true; args: unknown; reasoning?: unknown } & ReadArguments)
   /** `fault`: the observation for the model. */
   | ({ ok: false; fault: string } & ReadArguments);
 

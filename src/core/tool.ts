@@ -7,6 +7,7 @@ import { type ParsedArguments, parseArguments } from './arguments.js';
 import { describeThrown } from './errors.js';
 import type { Fact, KnownFact } from './fact.js';
 import { Options } from './options.js';
+import { canonicalWithout, splitReasoning, withReasoning } from './reasoning.js';
 import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput, type ValueOf } from './schema.js';
 import { type Effect, effects } from './step.js';
 import { type Words, wordsOf } from './words.js';
@@ -28,6 +29,8 @@ export interface ToolContext {
   threadId: string | null;
   /** Facts that the run may see, the most relevant first. A call that recalls says no facts itself (`extractFacts`). */
   recall(query: string, most: number): Promise<KnownFact[]>;
+  /** What the model said for this call, where the tool demands a `reasoning`. */
+  reasoning?: unknown;
 }
 
 interface ToolLog {
@@ -61,7 +64,12 @@ export interface FactCall<Args = unknown> {
 
 type NoInput = Record<string, never>;
 
-export interface ToolOptions<Input extends SchemaInput = SchemaInput> {
+type ReasoningOf<R> = R extends SchemaInput ? ValueOf<R> : undefined;
+
+export interface ToolOptions<
+  Input extends SchemaInput = SchemaInput,
+  Reasoning extends SchemaInput | undefined = SchemaInput | undefined,
+> {
   name: string;
   description: string;
   /** A zod schema or a JSON Schema object; left out: the tool takes no arguments. */
@@ -91,7 +99,15 @@ export interface ToolOptions<Input extends SchemaInput = SchemaInput> {
    * Looks at the arguments before the tool acts: text is an objection, which the model gets in place of a result. Asked at
    * each attempt; what it throws counts as a throw of the tool.
    */
-  check?: (args: ValueOf<Input>, context: ToolContext) => string | undefined | Promise<string | undefined>;
+  check?: (
+    args: ValueOf<Input>,
+    context: ToolContext & { reasoning: ReasoningOf<Reasoning> },
+  ) => string | undefined | Promise<string | undefined>;
+  /**
+   * What the model has to give beside the arguments of each call, for `check` to judge: a zod schema or a JSON Schema object. It
+   * is no argument: calls that differ in nothing else are the same call.
+   */
+  reasoning?: Reasoning;
   /** Asked once a call has returned: facts that outlive the run. What it throws is logged, and there are none. */
   extractFacts?: (call: FactCall<ValueOf<Input>>, result: unknown) => readonly Fact[] | Promise<readonly Fact[]>;
   /** Not built in this version: */
@@ -133,7 +149,7 @@ export interface Tool {
 const mark = Symbol.for('pawl.tool');
 const optionNames = [
   ...['name', 'description', 'input', 'effect', 'onUnknown', 'timeoutMs', 'maxOutputChars', 'attempts', 'pool'],
-  ...['sequential', 'execute', 'approval', 'cacheMs', 'maxCalls', 'check', 'extractFacts'],
+  ...['sequential', 'execute', 'approval', 'cacheMs', 'maxCalls', 'check', 'reasoning', 'extractFacts'],
 ];
 /** The longest time a Node timer holds. */
 export const maxTimerMs = 2_147_483_647;
@@ -146,7 +162,10 @@ export function isTool(value: unknown): value is Tool {
 }
 
 /** Defines a tool. Throws a PawlError that names the tool, the field and the fix. */
-export function defineTool<const Input extends SchemaInput = NoInput>(options: ToolOptions<Input>): Tool {
+export function defineTool<
+  const Input extends SchemaInput = NoInput,
+  const Reasoning extends SchemaInput | undefined = undefined,
+>(options: ToolOptions<Input, Reasoning>): Tool {
   const check = Options.of('defineTool', options);
   const name = new Options('a tool', check.given).name();
   const tool = new Options(`tool "${name}"`, check.given);
@@ -175,18 +194,29 @@ export function defineTool<const Input extends SchemaInput = NoInput>(options: T
     check: checkOf(tool),
     extractFacts: extractFactsOf(tool),
     parameters: schema.json,
-    parse: (text: string, words: Words = wordsOf('en')) => parseArguments(name, schema, text, words),
+    parse: (text: string, words: Words = wordsOf('en')) => {
+      const parsed = parseArguments(name, schema, text, words);
+      if (!parsed.ok || options.reasoning === undefined) return parsed;
+      const { ok, text: read, args } = parsed;
+      return { ok, text: read, ...splitReasoning(args), canonical: canonicalWithout(read) };
+    },
     // `parse` is the only maker of args, and the schema's type is theirs.
     execute: (args: unknown, context: ToolContext) => execute(args as ValueOf<Input>, context),
   });
 }
 
 function schemaOf(tool: Options): CompiledSchema {
-  const input = tool.given.input ?? { type: 'object', properties: {} };
+  const { input = { type: 'object', properties: {} }, reasoning } = tool.given;
+  const schema = compiled(tool, 'input', () => compileSchema(input, { refuseUndeclared: true }));
+  if (reasoning === undefined) return schema;
+  return compiled(tool, 'reasoning', () => withReasoning(schema, compileSchema(reasoning, { refuseUndeclared: true })));
+}
+
+function compiled(tool: Options, field: string, compile: () => CompiledSchema): CompiledSchema {
   try {
-    return compileSchema(input, { refuseUndeclared: true });
+    return compile();
   } catch (thrown) {
-    return tool.fail(`input cannot be used: ${describeThrown(thrown)}`);
+    return tool.fail(`${field} cannot be used: ${describeThrown(thrown)}`);
   }
 }
 

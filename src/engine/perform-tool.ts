@@ -3,6 +3,7 @@
  * says to do about that. Everything a tool can return, throw or fail to do has its outcome here; nothing is thrown.
  */
 import type { Agent } from '../core/agent.js';
+import type { ParsedArguments } from '../core/arguments.js';
 import { isDenied } from '../core/conduct.js';
 import { describeThrown } from '../core/errors.js';
 import { type KnownFact, type NewFact, readFacts } from '../core/fact.js';
@@ -46,7 +47,7 @@ export async function performTool(performance: ToolPerformance): Promise<Outcome
   const parsed = tool.parse(claim.step.input ?? '{}', agent.words);
   if (!parsed.ok) return failed(performance, 'invalid_arguments', parsed.fault, { retry: false });
   if (tool.builtIn) return readOutput(performance, tool, parsed.args);
-  return claim.step.unknown ? settleUnknown(performance, tool, parsed.args) : execute(performance, tool, parsed);
+  return claim.step.unknown ? settleUnknown(performance, tool, parsed) : execute(performance, tool, parsed);
 }
 
 async function readOutput(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
@@ -58,21 +59,19 @@ async function readOutput(performance: ToolPerformance, tool: Tool, args: unknow
   return { kind: 'tool_value', value: await storable(performance, tool, read.text) };
 }
 
-async function execute(
-  performance: ToolPerformance,
-  tool: Tool,
-  parsed: { args: unknown; canonical: string },
-): Promise<Outcome> {
+type Parsed = Extract<ParsedArguments, { ok: true }>;
+
+async function execute(performance: ToolPerformance, tool: Tool, parsed: Parsed): Promise<Outcome> {
   const { agent, call } = performance;
-  const { args } = parsed;
-  const objection = await objectionOf(performance, tool, args);
+  const { args, reasoning } = parsed;
+  const objection = await objectionOf(performance, tool, { args, reasoning });
   if (objection !== null) return objection;
   const key = tool.cacheMs === 0 ? null : keptUnder(performance, tool, parsed.canonical);
   const kept = key === null ? null : await keptResult(performance, key);
   if (kept !== null) return { kind: 'tool_value', value: await storable(performance, tool, kept), note: 'cache' };
   const recalled = { yes: false };
   const raced = await raceCall(call, call.remainingMs(), (stop) =>
-    tool.execute(args, contextOf(performance, stop, recalled)),
+    tool.execute(args, contextOf(performance, stop, { reasoning, recalled })),
   );
   const tries = performance.claim.step.failures + 1;
   const once = tool.effect === 'once';
@@ -81,7 +80,8 @@ async function execute(
       const mark = readToolMark(raced.value);
       if (mark !== null) return marked(performance, tool, mark);
       const value = await storable(performance, tool, raced.value);
-      if (key !== null) await keepResult(performance, tool, key, value.full ?? value.text);
+      // What was recalled may be for this thread or this moment alone.
+      if (key !== null && !recalled.yes) await keepResult(performance, tool, key, value.full ?? value.text);
       const facts = recalled.yes ? [] : await factsOf(performance, tool, args, raced.value);
       return { kind: 'tool_value', value, ...(facts.length === 0 ? {} : { facts }) };
     }
@@ -155,11 +155,17 @@ async function keepResult({ results, log }: ToolPerformance, tool: Tool, key: st
 }
 
 /** What the tool's own check says before it acts: nothing was done then, whatever the tool's effect. */
-async function objectionOf(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome | null> {
+async function objectionOf(
+  performance: ToolPerformance,
+  tool: Tool,
+  { args, reasoning }: Pick<Parsed, 'args' | 'reasoning'>,
+): Promise<Outcome | null> {
   const { agent, call } = performance;
   const { check } = tool;
   if (check === null) return null;
-  const raced = await raceCall(call, call.remainingMs(), (stop) => check(args, contextOf(performance, stop)));
+  const raced = await raceCall(call, call.remainingMs(), (stop) =>
+    check(args, contextOf(performance, stop, { reasoning })),
+  );
   switch (raced.ended) {
     case 'returned': {
       const objection: unknown = raced.value;
@@ -197,13 +203,13 @@ async function aborted(performance: ToolPerformance, started: boolean): Promise<
 }
 
 /** `onUnknown` may be asked more than once, and `execute` is never: an answer that fails is a question for an operator. */
-async function settleUnknown(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
+async function settleUnknown(performance: ToolPerformance, tool: Tool, { args, reasoning }: Parsed): Promise<Outcome> {
   const { agent, call, log } = performance;
   const { onUnknown } = tool;
   let answer = typeof onUnknown === 'function' ? 'ask' : onUnknown;
   if (typeof onUnknown === 'function') {
     const raced = await raceCall(call, call.remainingMs(), (stop) =>
-      onUnknown({ args, context: contextOf(performance, stop) }),
+      onUnknown({ args, context: contextOf(performance, stop, { reasoning }) }),
     );
     if (raced.ended === 'aborted' || raced.ended === 'not_started') return aborted(performance, false);
     if (raced.ended === 'threw')
@@ -284,7 +290,11 @@ function modelOf(agent: Agent, claim: Claimed): string {
   return claim.run.model ?? agent.model ?? claim.run.llmName;
 }
 
-function contextOf({ claim, recall, log }: ToolPerformance, stop: Stop, recalled = { yes: false }): ToolContext {
+function contextOf(
+  { claim, recall, log }: ToolPerformance,
+  stop: Stop,
+  { reasoning, recalled = { yes: false } }: { reasoning?: unknown; recalled?: { yes: boolean } },
+): ToolContext {
   const { run, step } = claim;
   return {
     runId: run.id,
@@ -299,6 +309,7 @@ function contextOf({ claim, recall, log }: ToolPerformance, stop: Stop, recalled
     },
     tenant: run.tenant,
     threadId: run.threadId,
+    reasoning,
     recall: (query, most) => {
       recalled.yes = true;
       return recall(String(query), most);

@@ -35,6 +35,17 @@ it('refuses at compile time a handler that does not fit its schema', () => {
   expect(() => defineTool({ ...options, approval: true, execute: () => 1 })).toThrow();
 });
 
+it('infers what check is given from input and reasoning', () => {
+  const options = { name: 't', description: 'd', input: z.object({ cents: z.number() }), execute: () => 1 };
+  const reasoning = z.object({ why: z.string() });
+  defineTool({ ...options, reasoning, check: ({ cents }, ctx) => (cents > 1 ? ctx.reasoning.why : undefined) });
+  // @ts-expect-error there is no such reason
+  defineTool({ ...options, reasoning, check: (_, ctx) => ctx.reasoning.because });
+  // @ts-expect-error no reasoning is demanded
+  defineTool({ ...options, check: (_, ctx) => ctx.reasoning.why });
+  expect(reasoning).toBeDefined();
+});
+
 it('gives the arguments of a JSON Schema as an object of unknown values', () => {
   const input = { type: 'object', properties: { a: { type: 'string' } } };
   defineTool({ name: 't', description: 'd', input, execute: (args) => args.a });

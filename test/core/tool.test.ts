@@ -319,3 +319,60 @@ describe('what a tool can say beside a result', () => {
     for (const other of [null, undefined, 'x', {}, new Error('x'), hostile]) expect(readToolMark(other)).toBeNull();
   });
 });
+
+describe('reasoning', () => {
+  const tool = defineTool({
+    ...base,
+    input: z.object({ q: z.string(), page: z.number().default(1) }),
+    reasoning: z.object({ why: z.string().min(5), sources: z.array(z.string()).default([]) }),
+  });
+
+  it('is asked of the model before the arguments, and required', () => {
+    expect(Object.keys(tool.parameters.properties as object)).toEqual(['reasoning', 'q', 'page']);
+    expect(tool.parameters.required).toEqual(['reasoning', 'q']);
+  });
+
+  it('is read apart from the arguments, and makes no call another', () => {
+    const parsed = tool.parse('{"q":"a","reasoning":{"why":"because"}}');
+    expect(parsed).toMatchObject({
+      ok: true,
+      args: { q: 'a', page: 1 },
+      reasoning: { why: 'because', sources: [] },
+      text: '{"q":"a","reasoning":{"why":"because"}}',
+      canonical: '{"q":"a"}',
+    });
+    expect(tool.parse('{"reasoning":{"why":"otherwise"},"q":"a"}').canonical).toBe(parsed.canonical);
+  });
+
+  it.each([
+    ['{"q":"a"}', '- reasoning: expected object; got nothing'],
+    ['{"q":"a","reasoning":"because"}', '- reasoning: expected object; got "because" (string)'],
+    ['{"q":"a","reasoning":{"why":"no"}}', '- reasoning.why: '],
+    [
+      '{"q":"a","reasoning":{"why":"because","sources":[1]}}',
+      '- reasoning.sources[0]: expected string; got 1 (number)',
+    ],
+    ['{"q":1,"reasoning":{"why":"because"}}', '- q: expected string; got 1 (number)'],
+    ['{"q":"a","reasoning":{"why":"because","x":1}}', '- reasoning.x: expected no such field'],
+    ['[]', 'not an object'],
+  ])('that does not fit is told by its path: %s', (given, told) => {
+    const parsed = tool.parse(given);
+    expect(parsed.ok ? '' : parsed.fault).toContain(told);
+  });
+
+  it.each<[string, object, RegExp]>([
+    ['no object', { reasoning: z.string() }, /reasoning cannot be used: its root must be an object/],
+    [
+      'an input that has one itself',
+      { input: z.object({ reasoning: z.string() }), reasoning: z.object({}) },
+      /reasoning cannot be used: input has a field reasoning itself/,
+    ],
+    [
+      'references',
+      { reasoning: { type: 'object', properties: { a: { $ref: '#/$defs/a' } }, $defs: { a: { type: 'string' } } } },
+      /reasoning cannot be used: it must not hold references/,
+    ],
+  ])('is refused where it is %s', (_, options, message) => {
+    expect(() => defineTool({ ...base, ...options } as ToolOptions)).toThrow(message);
+  });
+});

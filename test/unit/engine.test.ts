@@ -641,6 +641,33 @@ describe('stopWhen', () => {
   });
 });
 
+describe('a check that demands reasons', () => {
+  it('objects until they pass, and the tool gets its arguments alone', async () => {
+    const seen: unknown[] = [];
+    const refund = defineTool({
+      name: 'refund',
+      description: 'refunds',
+      effect: 'idempotent',
+      input: z.object({ cents: z.number() }),
+      reasoning: z.object({ order: z.string() }),
+      check: (_, { reasoning }) => (reasoning.order.startsWith('o-') ? undefined : 'name the order, o-…'),
+      execute: (args) => {
+        seen.push(args);
+        return 'refunded';
+      },
+    });
+    const ask = (order: string) => ({ calls: [{ name: 'refund', arguments: { reasoning: { order }, cents: 5 } }] });
+    const model = llm(inTurn(ask('none'), ask('o-1'), 'the end'));
+    await town.startWorker({ agents: [agent([refund])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed' });
+    expect(seen).toEqual([{ cents: 5 }]);
+    expect(town.rows(id).steps.get(2)).toMatchObject({ error: { code: 'objection' } });
+    expect(town.rows(id).steps.get(2)?.callHash).toBe(town.rows(id).steps.get(4)?.callHash);
+    expect(model.requests[1]?.messages.at(-1)?.content).toContain('name the order');
+  });
+});
+
 describe('models in order', () => {
   const models = ['first', 'second', 'third'];
   const down = { fault: 'status', status: 503 } as const;
