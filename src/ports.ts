@@ -7,12 +7,13 @@ import type { Draft } from './core/draft.js';
 import type { PawlError } from './core/errors.js';
 import type { FactReader, KnownFact } from './core/fact.js';
 import type { Message, StoredMessage } from './core/message.js';
+import type { OutageRule, ToolFailure } from './core/outage.js';
 import type { LlmAnswer } from './core/outcome.js';
 import type { OutputPage, PageAsked } from './core/read-output.js';
 import type { Price, RunState, Usage } from './core/run.js';
 import type { AttemptRecord, StepState } from './core/step.js';
 import type { Earlier } from './core/thread.js';
-import type { ToolStop } from './core/tool-stop.js';
+import type { StoppedTool, ToolStop } from './core/tool-stop.js';
 import type {
   AgentListing,
   EventView,
@@ -65,7 +66,7 @@ export type ClaimAnswer =
       step: StepState;
       messages: StoredMessage[];
       /** Tools withdrawn at that moment, of any agent. */
-      stops: readonly ToolStop[];
+      stops: readonly StoppedTool[];
       now: Date;
     }
   | { claimed: false; refusal: Refusal };
@@ -125,6 +126,12 @@ export interface Store {
   /** Withdraws a tool, or gives it back: false when it was already so. */
   stopTool(stop: ToolStop): Promise<boolean>;
   allowTool(stop: ToolStop): Promise<boolean>;
+  /** Counts a failed call of a tool; true when that puts the tool out of order. */
+  noteToolFailure(failure: ToolFailure): Promise<boolean>;
+  /** Whether a call may try a tool that is out of order: one at a time. */
+  tryTool(agent: string, tool: string, rule: OutageRule): Promise<boolean>;
+  /** A trial has succeeded. */
+  endOutage(agent: string, tool: string): Promise<void>;
 }
 
 /** A tool step that has its outcome. `text`: the whole, where the model was told a part. */
@@ -202,7 +209,7 @@ export interface Watch {
   raiseQueueEpoch(from: number): Promise<boolean>;
   /** Removes workers long gone whose claims are settled. */
   sweepWorkers(): Promise<void>;
-  /** Removes kept results of tools that have expired, at most so many; answers how many. */
+  /** Removes kept results of tools that have expired, at most so many; answers how many. And counts of failures long past. */
   sweepResults(limit: number): Promise<number>;
 }
 

@@ -99,7 +99,8 @@ function addSwitch(tools: Command, cli: Cli, name: 'disable' | 'enable', descrip
     });
 }
 
-function stateOf({ disabledFor }: ToolListing): string {
+function stateOf({ disabledFor, outFor }: ToolListing): string {
   if (disabledFor === 'all') return 'disabled';
+  if (outFor.length > 0) return `out of order for ${outFor.join(', ')}`;
   return disabledFor.length === 0 ? 'enabled' : `disabled for ${disabledFor.join(', ')}`;
 }

@@ -54,6 +54,7 @@ const saysNothing: ReadonlySet<string> = new Set([
   'withheld',
   'permission_denied',
   'tool_disabled',
+  'tool_out',
   'objection',
   'aborted',
 ]);

@@ -33,6 +33,7 @@ export function readOutputTool(words: Words, beside: readonly Tool[]): Tool {
     name: readOutputName,
     description: words.readOutput(),
     effect: 'none',
+    outage: false,
     maxOutputChars: 2 * pageChars.most,
     input: {
       type: 'object',

@@ -7,6 +7,7 @@ import { type ParsedArguments, parseArguments } from './arguments.js';
 import { describeThrown } from './errors.js';
 import type { Fact, KnownFact } from './fact.js';
 import { Options } from './options.js';
+import { longestTrialMs, type OutageRule } from './outage.js';
 import { canonicalWithout, splitReasoning, withReasoning } from './reasoning.js';
 import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput, type ValueOf } from './schema.js';
 import { type Effect, effects } from './step.js';
@@ -88,6 +89,12 @@ export interface ToolOptions<
   /** Calls within one turn run one after the other, in the model's order. */
   sequential?: boolean;
   execute: (args: ValueOf<Input>, context: ToolContext) => unknown;
+  /**
+   * When calls of several runs fail, the tool is taken for out of order, and but for a trial from time to time it is not called:
+   * after `failures` (10) calls within `windowMs` (a minute), at least half of all, until a trial succeeds, the first after
+   * `trialMs` (30 s). False: never.
+   */
+  outage?: false | Partial<OutageRule>;
   /** Calls that one run may make. */
   maxCalls?: number;
   /**
@@ -134,6 +141,8 @@ export interface Tool {
   readonly maxCalls: number | null;
   /** 0: results are not kept. */
   readonly cacheMs: number;
+  /** Null: it is called whatever becomes of its calls. */
+  readonly outage: Readonly<OutageRule> | null;
   /** JSON Schema of the arguments, as a model is shown it. */
   readonly parameters: JsonSchema;
   /** Reads arguments as a model wrote them. Never throws. */
@@ -149,7 +158,7 @@ export interface Tool {
 const mark = Symbol.for('pawl.tool');
 const optionNames = [
   ...['name', 'description', 'input', 'effect', 'onUnknown', 'timeoutMs', 'maxOutputChars', 'attempts', 'pool'],
-  ...['sequential', 'execute', 'approval', 'cacheMs', 'maxCalls', 'check', 'reasoning', 'extractFacts'],
+  ...['sequential', 'execute', 'approval', 'cacheMs', 'maxCalls', 'check', 'reasoning', 'outage', 'extractFacts'],
 ];
 /** The longest time a Node timer holds. */
 export const maxTimerMs = 2_147_483_647;
@@ -191,6 +200,7 @@ export function defineTool<
     sequential: tool.boolean('sequential', false),
     maxCalls: tool.optionalInteger('maxCalls', 1, 1_000_000),
     cacheMs: cacheMsOf(tool, effect),
+    outage: outageOf(tool),
     check: checkOf(tool),
     extractFacts: extractFactsOf(tool),
     parameters: schema.json,
@@ -236,6 +246,17 @@ function cacheMsOf(tool: Options, effect: Effect): number {
     );
   }
   return cacheMs;
+}
+
+function outageOf(tool: Options): OutageRule | null {
+  if (tool.given.outage === false) return null;
+  const outage = tool.nested('outage');
+  outage.knowsOnly(['failures', 'windowMs', 'trialMs']);
+  return Object.freeze({
+    failures: outage.integer('failures', 10, 3, 1_000_000),
+    windowMs: outage.integer('windowMs', 60_000, 1_000, 24 * 3_600_000),
+    trialMs: outage.integer('trialMs', 30_000, 1, longestTrialMs),
+  });
 }
 
 function onUnknownOf(tool: Options, effect: Effect): unknown {

@@ -96,6 +96,8 @@ export interface ToolListing {
   agents: string[];
   /** Withdrawn by an operator, for these agents; `all`: for every one. */
   disabledFor: 'all' | string[];
+  /** Agents whose calls of it fail: it is out of order, and tried from time to time. */
+  outFor: string[];
 }
 
 /** An agent as registered in the database, so that clients need no copy of its code. */
@@ -115,7 +117,7 @@ export interface AgentListing {
   reserve: { inputTokens: number; outputTokens: number };
   /** Of the model; null: not known. */
   price: Price | null;
-  tools: Omit<ToolListing, 'agents' | 'disabledFor'>[];
+  tools: Omit<ToolListing, 'agents' | 'disabledFor' | 'outFor'>[];
   registeredAt: string | null;
 }
 

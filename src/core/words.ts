@@ -20,6 +20,8 @@ export interface Words {
   closed(name: string): string;
   /** An operator has withdrawn the tool. */
   disabled(name: string): string;
+  /** The tool is out of order for all runs. */
+  outOfOrder(name: string): string;
   /** The tool's own check objects to the arguments. */
   objectedTo(name: string, objection: string): string;
   /** The run has made all the calls of the tool that it may make. */
@@ -110,6 +112,8 @@ const english: Words = {
     `${name} was not called: it has refused permission in this run. Do not ask for it again: do without it, or tell the user that permission is missing.`,
   disabled: (name) =>
     `${name} was not called: an operator has withdrawn it. Do not ask for it again: do without it, or tell the user that it is not available.`,
+  outOfOrder: (name) =>
+    `${name} was not called: its calls fail in every run at the moment. Choose another way, or tell the user that it is out of order for now.`,
   objectedTo: (name, objection) =>
     `${name} was not carried out: ${objection}\nCall it again with arguments that meet this, or choose another way.`,
   maxCalls: (name, most) =>
@@ -214,6 +218,7 @@ const chinese: Words = {
     `${name} 没有权限${message === '' ? '' : `:${message}`}。本次运行中请不要再调用它:请不用它继续,或者告诉用户缺少权限。`,
   closed: (name) => `未调用 ${name}:它在本次运行中已拒绝授权。请不要再调用它:请不用它继续,或者告诉用户缺少权限。`,
   disabled: (name) => `未调用 ${name}:它已被管理员停用。请不要再调用它:请不用它继续,或者告诉用户它不可用。`,
+  outOfOrder: (name) => `未调用 ${name}:它目前在所有运行中都调用失败。请换一种方式,或者告诉用户它暂时不可用。`,
   objectedTo: (name, objection) => `${name} 未执行:${objection}\n请用符合要求的参数重新调用,或者换一种方式。`,
   maxCalls: (name, most) => `未执行:${name} 在一次运行中最多可调用 ${most} 次,已经用完。请用已有的结果继续。`,
   notStarted: (name, message) => `${name} 未能开始,什么也没有做${message === '' ? '' : `:${message}`}。`,

@@ -13,7 +13,7 @@ import type { CallFault, LlmFailure, LlmReply, Outcome, PlannedCall } from '../c
 import { retryDelayMs } from '../core/retry.js';
 import { costOf, noUsage, type Reason, type Reserve, type Usage } from '../core/run.js';
 import { callHash, canonicalJson, cleanText } from '../core/storable.js';
-import { isWithdrawn, type ToolStop } from '../core/tool-stop.js';
+import { isWithdrawn, type StoppedTool } from '../core/tool-stop.js';
 import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
 import { countOnce } from './count-once.js';
@@ -334,7 +334,7 @@ function planCall(agent: Agent, { run, stops }: Claimed, call: LlmReply['calls']
 function refusalOf(
   { name: agent, words }: Agent,
   conduct: Conduct | null,
-  stops: readonly ToolStop[],
+  stops: readonly StoppedTool[],
   tool: string,
 ): CallFault | null {
   if (isWithdrawn(stops, agent, tool)) return { text: words.disabled(tool), tokens: 0, code: 'tool_disabled' };

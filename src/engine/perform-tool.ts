@@ -17,6 +17,7 @@ import { isWithdrawn } from '../core/tool-stop.js';
 import type { Ids, Llm, Log, Store } from '../ports.js';
 import { type Call, raceCall, type Stop } from './calls.js';
 import type { Claimed } from './gaps.js';
+import type { ToolHealth } from './tool-health.js';
 
 export interface ToolPerformance {
   agent: Agent;
@@ -29,6 +30,7 @@ export interface ToolPerformance {
   results: Pick<Store, 'keptResult' | 'keepResult'>;
   /** Facts the run may see. Throws where the database does not answer. */
   recall(query: string, most: number): Promise<KnownFact[]>;
+  health: Pick<ToolHealth, 'mayCall' | 'wentWell' | 'worksAgain' | 'failed'>;
   ids: Ids;
   log(): Log;
 }
@@ -70,11 +72,22 @@ async function execute(performance: ToolPerformance, tool: Tool, parsed: Parsed)
   const kept = key === null ? null : await keptResult(performance, key);
   if (kept !== null) return { kind: 'tool_value', value: await storable(performance, tool, kept), note: 'cache' };
   const recalled = { yes: false };
+  const { claim, health } = performance;
+  const healthOf = { agent: agent.name, tool, runId: claim.run.id };
+  const may = claim.stops.length === 0 ? 'yes' : await health.mayCall(healthOf, claim.stops);
+  if (may === 'no') return failed(performance, 'tool_out', agent.words.outOfOrder(tool.name), { retry: false });
   const raced = await raceCall(call, call.remainingMs(), (stop) =>
     tool.execute(args, contextOf(performance, stop, { reasoning, recalled })),
   );
+  if (raced.ended === 'returned' || raced.ended === 'threw' || raced.ended === 'timeout') {
+    if (isAnswer(raced)) health.wentWell(healthOf);
+    else if (claim.step.failures + 1 >= claim.step.maxAttempts) await health.failed(healthOf);
+    if (may === 'trial' && isAnswer(raced)) await health.worksAgain(healthOf);
+  }
   const tries = performance.claim.step.failures + 1;
   const once = tool.effect === 'once';
+  // A trial of a tool that is out of order is one call.
+  const retry = may !== 'trial';
   switch (raced.ended) {
     case 'returned': {
       const mark = readToolMark(raced.value);
@@ -90,12 +103,12 @@ async function execute(performance: ToolPerformance, tool: Tool, parsed: Parsed)
       if (mark !== null) return marked(performance, tool, mark);
       const message = messageOf(raced.thrown);
       if (once) return { kind: 'tool_unknown', code: 'threw', message };
-      return failed(performance, 'threw', agent.words.toolThrew(tool.name, message, tries), { retry: true, message });
+      return failed(performance, 'threw', agent.words.toolThrew(tool.name, message, tries), { retry, message });
     }
     case 'timeout':
       if (once) return { kind: 'tool_unknown', code: 'timeout', message: lateBy(tool) };
       return failed(performance, 'timeout', agent.words.toolTimedOut(tool.name, tool.timeoutMs, tries), {
-        retry: true,
+        retry,
         message: lateBy(tool),
       });
     case 'not_started':
@@ -127,6 +140,15 @@ async function factsOf(performance: ToolPerformance, tool: Tool, args: unknown, 
     );
   }
   return [];
+}
+
+/** Whether the tool works, whatever it said: a refusal of permission is an answer, and notStarted is none. */
+function isAnswer(
+  raced: { ended: 'returned'; value: unknown } | { ended: 'threw'; thrown: unknown } | { ended: 'timeout' },
+) {
+  if (raced.ended === 'timeout') return false;
+  const mark = readToolMark(raced.ended === 'returned' ? raced.value : raced.thrown);
+  return mark === null ? raced.ended === 'returned' : mark.kind === 'permission_denied';
 }
 
 /** By what a result is found again: whatever the call could depend on. */

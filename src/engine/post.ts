@@ -8,6 +8,7 @@ import type { Clock, Consumer, Delivery, Dispatch, Heart, Ids, Llm, Log, Queue, 
 import { Call } from './calls.js';
 import type { Claimed, Gap, OnGap } from './gaps.js';
 import { Suspects } from './suspects.js';
+import { ToolHealth } from './tool-health.js';
 
 export interface PostParts {
   store: Store;
@@ -32,6 +33,7 @@ export class Post {
   readonly serves: ReadonlyMap<string, string>;
   private readonly calls = new Map<string, Call>();
   readonly suspects: Suspects;
+  readonly toolHealth: ToolHealth;
   private heart: Heart | null = null;
   private id = '';
   private consumer: Consumer | null = null;
@@ -43,6 +45,7 @@ export class Post {
 
   constructor(private readonly parts: PostParts) {
     this.serves = new Map([...parts.agents.values()].map((agent) => [agent.name, agent.version]));
+    this.toolHealth = new ToolHealth(parts);
     this.suspects = new Suspects({ ...parts, dispatch: (dispatches) => this.dispatch(dispatches) });
   }
 

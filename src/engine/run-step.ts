@@ -101,6 +101,7 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
         readOutput: (page) => post.whileReachable(() => post.store.readOutput(run.id, page), 'stopping' as const),
         results: post.store,
         recall: (query, most) => post.store.recall(run, { query, most, all: false }),
+        health: post.toolHealth,
         ids: post.ids,
         log,
       });

@@ -9,7 +9,7 @@ import { isShown } from '../core/context.js';
 import type { StoredMessage } from '../core/message.js';
 import type { RunState } from '../core/run.js';
 import type { StepState } from '../core/step.js';
-import { noStops, type ToolStop } from '../core/tool-stop.js';
+import { noStops, type StoppedTool } from '../core/tool-stop.js';
 import type { ClaimAnswer, ClaimRequest, Refusal } from '../ports.js';
 import { gather } from './gather.js';
 import { type MessageRow, type RunRow, readMessage, readRun, readStep, type StepRow } from './rows.js';
@@ -79,7 +79,9 @@ select
       where s.kind = 'llm' and m.run_id = s.run_id
         and (m.seq >= greatest(s.window_from, s.read_from) or (m.seq = 0 and s.read_from < 0)
           or (m.seq = s.summary_seq and m.seq >= s.read_from)))) end as loaded,
-  (select json_agg(json_build_object('tool', t.tool, 'agent', nullif(t.agent, ''))) from pawl.tool_stops t) as stops,
+  (select json_agg(json_build_object('tool', t.tool, 'agent', nullif(t.agent, ''), 'isOut', t.is_out)) from (
+    select tool, agent, false as is_out from pawl.tool_stops
+    union all select tool, agent, true from pawl.tool_outages where opened_at is not null) t) as stops,
   (select case when not exists (select 1 from started) and not exists (select 1 from s where s.effect = 'once')
     then set_config('synchronous_commit', 'off', true) end) as lasting
 from s`;
@@ -91,7 +93,7 @@ interface ClaimRow {
   deadlineAt: number;
   now: number;
   /** Null: there are none. */
-  stops: ToolStop[] | null;
+  stops: StoppedTool[] | null;
   /** Null: the process knows the run as it still is. */
   loaded: {
     run: RunRow;

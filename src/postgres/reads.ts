@@ -115,15 +115,17 @@ export function createReads(pool: pg.Pool): Reads {
       const tools = new Map<string, ToolListing>();
       for (const { name, agent, tool } of found) {
         const known = tools.get(name);
-        if (known === undefined) tools.set(name, { ...tool, agents: [agent], disabledFor: [] });
+        if (known === undefined) tools.set(name, { ...tool, agents: [agent], disabledFor: [], outFor: [] });
         else known.agents.push(agent);
       }
-      const stops = await rows<{ tool: string; agent: string }>(
-        'select tool, agent from pawl.tool_stops order by 1, 2',
+      const stops = await rows<{ tool: string; agent: string; is_out: boolean }>(
+        `select tool, agent, false as is_out from pawl.tool_stops
+         union all select tool, agent, true from pawl.tool_outages where opened_at is not null order by 1, 2`,
       );
-      for (const { tool, agent } of stops) {
+      for (const { tool, agent, is_out: isOut } of stops) {
         const listing = tools.get(tool);
-        if (listing === undefined || listing.disabledFor === 'all') continue;
+        if (isOut) listing?.outFor.push(agent);
+        if (isOut || listing === undefined || listing.disabledFor === 'all') continue;
         if (agent === '') listing.disabledFor = 'all';
         else listing.disabledFor.push(agent);
       }

@@ -356,6 +356,26 @@ export const toolStops = pawl.table(
   (t) => [primaryKey({ columns: [t.tool, t.agent] })],
 );
 
+/** Tools that fail, counted, and those that are out of order. Open ones are read by every claim: a few rows at most. */
+export const toolOutages = pawl.table(
+  'tool_outages',
+  {
+    agent: text('agent').notNull(),
+    tool: text('tool').notNull(),
+    failed: integer('failed').notNull(),
+    calls: integer('calls').notNull(),
+    runs: text('runs').array().notNull(),
+    sinceAt: at('since_at').notNull(),
+    openedAt: at('opened_at'),
+    trialAt: at('trial_at'),
+    trials: integer('trials').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.agent, t.tool] }),
+    check('tool_outages_trial', sql.raw('(opened_at is null) = (trial_at is null)')),
+  ],
+);
+
 /** Whole texts whose cut form stands on the step and in the message. */
 export const outputs = pawl.table(
   'outputs',

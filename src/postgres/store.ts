@@ -12,6 +12,7 @@ import type { Earlier } from '../core/thread.js';
 import type { StepScope, Store, StoredResult } from '../ports.js';
 import { createClaims } from './claim.js';
 import { createRuns } from './create-runs.js';
+import { noteToolFailure, tryTool } from './outages.js';
 import { asPawlError, classifyFault, inTransaction, isThreadTaken } from './pool.js';
 import { createRecall } from './recall.js';
 import { createRecords } from './record.js';
@@ -104,8 +105,18 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
       }),
     allowTool: ({ tool, agent }) =>
       answering(async () => {
-        const sql = 'delete from pawl.tool_stops where tool = $1 and ($2::text is null or agent = $2)';
-        return ((await pool.query(sql, [tool, agent])).rowCount ?? 0) > 0;
+        const { rowCount } = await pool.query(
+          `with ended as (delete from pawl.tool_outages where tool = $1 and ($2::text is null or agent = $2))
+           delete from pawl.tool_stops where tool = $1 and ($2::text is null or agent = $2)`,
+          [tool, agent],
+        );
+        return (rowCount ?? 0) > 0;
+      }),
+    noteToolFailure: (failure) => answering(() => noteToolFailure(pool, failure)),
+    tryTool: (agent, tool, rule) => answering(() => tryTool(pool, agent, tool, rule)),
+    endOutage: (agent, tool) =>
+      answering(async () => {
+        await pool.query('delete from pawl.tool_outages where agent = $1 and tool = $2', [agent, tool]);
       }),
     toolResults: (runId, maxChars) =>
       answering(async () => {

@@ -153,6 +153,10 @@ export function createWatch(pool: pg.Pool): Watch {
          returning 1`,
         [limit],
       );
+      await rows(
+        `delete from pawl.tool_outages where opened_at is null and since_at < now() - interval '1 hour'
+           or trial_at < now() - interval '1 day'`,
+      );
       return swept.length;
     },
   };

@@ -11,7 +11,7 @@ import type { NewFact } from '../core/fact.js';
 import type { StoredMessage } from '../core/message.js';
 import { costOf, noUsage, type RunState } from '../core/run.js';
 import { type AttemptRecord, isOpen, type StepState } from '../core/step.js';
-import { noStops, type ToolStop } from '../core/tool-stop.js';
+import { noStops, type StoppedTool } from '../core/tool-stop.js';
 import type { AgentListing, NewRun } from '../core/view.js';
 import type { ClaimAnswer, ClaimRequest, Dispatch, Refusal, StepScope } from '../ports.js';
 
@@ -159,7 +159,7 @@ function inScope(step: StepState, scope: StepScope): boolean {
 export function claimStep(
   rows: RunRows | undefined,
   request: ClaimRequest,
-  { now, workerLives, stops = noStops }: { now: Date; workerLives: boolean; stops?: readonly ToolStop[] },
+  { now, workerLives, stops = noStops }: { now: Date; workerLives: boolean; stops?: readonly StoppedTool[] },
 ): ClaimAnswer {
   const found = rows?.steps.get(request.seq);
   if (rows === undefined || found === undefined) return { claimed: false, refusal: 'stale' };

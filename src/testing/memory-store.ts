@@ -6,10 +6,11 @@ import { isShown } from '../core/context.js';
 import type { Draft } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
 import { type FactScope, wordsIn } from '../core/fact.js';
+import { countFailure, type Outage, takeTrial } from '../core/outage.js';
 import { isFinal } from '../core/run.js';
 import type { StepState } from '../core/step.js';
 import { canonicalJson } from '../core/storable.js';
-import type { ToolStop } from '../core/tool-stop.js';
+import type { StoppedTool, ToolStop } from '../core/tool-stop.js';
 import type { AgentListing, NewRun } from '../core/view.js';
 import type { Acceptance, Store, StoredResult } from '../ports.js';
 import type { FakeClock } from './fake-clock.js';
@@ -40,6 +41,7 @@ export interface Tables {
   queueEpoch: number;
   results: Map<string, { body: string; expiresAt: Date }>;
   stops: ToolStop[];
+  outages: Map<string, { agent: string; tool: string; outage: Outage }>;
 }
 
 export function requireReachable(tables: Tables): void {
@@ -54,7 +56,7 @@ export function createMemoryStore(tables: Tables): Store {
       return claimStep(tables.runs.get(request.runId), request, {
         now: tables.clock.now(),
         workerLives,
-        stops: [...tables.stops],
+        stops: [...tables.stops.map((stop) => ({ ...stop, isOut: false })), ...openOutages(tables)],
       });
     },
     async change(runId, scope, rule, options) {
@@ -147,8 +149,32 @@ export function createMemoryStore(tables: Tables): Store {
     async allowTool({ tool, agent }) {
       requireReachable(tables);
       const before = tables.stops.length;
-      tables.stops = tables.stops.filter((stop) => stop.tool !== tool || (agent !== null && stop.agent !== agent));
+      const isMeant = (of: { tool: string; agent: string | null }) =>
+        of.tool === tool && (agent === null || of.agent === agent);
+      tables.stops = tables.stops.filter((stop) => !isMeant(stop));
+      for (const [key, outage] of tables.outages) if (isMeant(outage)) tables.outages.delete(key);
       return tables.stops.length < before;
+    },
+    async noteToolFailure(failure) {
+      requireReachable(tables);
+      const { agent, tool } = failure;
+      const key = outageKey(agent, tool);
+      const before = tables.outages.get(key)?.outage ?? null;
+      const outage = countFailure(before, failure, tables.clock.now());
+      tables.outages.set(key, { agent, tool, outage });
+      return outage.openedAt !== null && before?.openedAt == null;
+    },
+    async tryTool(agent, tool, rule) {
+      requireReachable(tables);
+      const before = tables.outages.get(outageKey(agent, tool))?.outage;
+      if (before?.openedAt == null) return true;
+      const outage = takeTrial(before, rule, tables.clock.now());
+      if (outage !== null) tables.outages.set(outageKey(agent, tool), { agent, tool, outage });
+      return outage !== null;
+    },
+    async endOutage(agent, tool) {
+      requireReachable(tables);
+      tables.outages.delete(outageKey(agent, tool));
     },
     async toolResults(runId, maxChars) {
       requireReachable(tables);
@@ -176,6 +202,16 @@ function takingFreeThreads<T>(rule: (draft: Draft) => T, others: readonly RunRow
     }
     return value;
   };
+}
+
+function outageKey(agent: string, tool: string): string {
+  return `${agent} ${tool}`;
+}
+
+function openOutages({ outages }: Tables): StoppedTool[] {
+  return [...outages.values()].flatMap(({ agent, tool, outage }) =>
+    outage.openedAt === null ? [] : [{ tool, agent, isOut: true }],
+  );
 }
 
 function isUnsettled(step: StepState): boolean {

@@ -31,6 +31,7 @@ export function memoryWorld({ clock = new FakeClock(), beatEveryMs = 2_000 } = {
     queueEpoch: 0,
     results: new Map(),
     stops: [],
+    outages: new Map(),
   };
   return {
     clock,

@@ -883,12 +883,33 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       expect(await bench.store.stopTool(everywhere)).toBe(false);
       expect(await bench.store.stopTool(there)).toBe(true);
       const { stops } = await bench.claim(runId, 3);
-      expect([...stops].sort((one, two) => two.tool.localeCompare(one.tool))).toEqual([everywhere, there]);
+      const sorted = [...stops].sort((one, two) => two.tool.localeCompare(one.tool));
+      expect(sorted).toEqual([everywhere, there].map((stop) => ({ ...stop, isOut: false })));
       expect(await bench.store.allowTool({ tool: 'a', agent: 'other' })).toBe(false);
       expect(await bench.store.allowTool(there)).toBe(true);
       expect(await bench.store.stopTool({ tool: 'b', agent: 'helper' })).toBe(true);
       expect(await bench.store.allowTool({ tool: 'b', agent: null })).toBe(true);
       expect((await bench.claim(await bench.start(), 1)).stops).toEqual([]);
+    });
+
+    it('finds an outage across runs, brings it along with claims, and lets one trial through', async () => {
+      const tool = `t-${randomUUID()}`;
+      const rule = { failures: 3, windowMs: 60_000, trialMs: 1 };
+      const fail = (runId: string) => bench.store.noteToolFailure({ agent: 'helper', tool, runId, calls: 1, rule });
+      expect(await bench.store.tryTool('helper', tool, rule)).toBe(true);
+      expect([await fail('1'), await fail('2'), await fail('3'), await fail('4')]).toEqual([false, false, true, false]);
+      const stopsNow = async () => (await bench.claim(await bench.start(), 1)).stops;
+      expect(await stopsNow()).toEqual([{ tool, agent: 'helper', isOut: true }]);
+      const slow = { ...rule, trialMs: 60_000 };
+      await bench.until(() => bench.store.tryTool('helper', tool, rule));
+      await bench.until(() => bench.store.tryTool('helper', tool, slow));
+      expect(await bench.store.tryTool('helper', tool, slow)).toBe(false);
+      await bench.store.endOutage('helper', tool);
+      expect(await stopsNow()).toEqual([]);
+      await Promise.all(['1', '2', '3'].map(fail));
+      expect(await stopsNow()).toHaveLength(1);
+      await bench.store.allowTool({ tool, agent: null });
+      expect(await stopsNow()).toEqual([]);
     });
   });
 }

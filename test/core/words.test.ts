@@ -16,6 +16,7 @@ function everything(words: Words): Record<keyof Words, string> {
     toolTimedOut: words.toolTimedOut('search', 30_000, 17),
     permissionDenied: words.permissionDenied('search', 'not yours'),
     disabled: words.disabled('search'),
+    outOfOrder: words.outOfOrder('search'),
     closed: words.closed('search'),
     objectedTo: words.objectedTo('search', 'boom'),
     maxCalls: words.maxCalls('search', 17),

@@ -84,6 +84,7 @@ class Play {
       queueEpoch: 0,
       results: new Map(),
       stops: [],
+      outages: new Map(),
     };
     const store = createMemoryStore(this.tables);
     this.judge = new Judge(this.tables, this.effects);

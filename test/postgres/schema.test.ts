@@ -106,6 +106,11 @@ const refused: [constraint: string, statement: string][] = [
     step(2, `${count} = -1`),
   ]),
   ['steps_counts', step(4, `seq = 0`)],
+  [
+    'tool_outages_trial',
+    `insert into pawl.tool_outages (agent, tool, failed, calls, runs, since_at, opened_at, trials)
+      values ('a', 't', 1, 1, '{}', now(), now(), 0)`,
+  ],
   ['attempts_ended_by', `update pawl.attempts set ended_by = 'boredom'`],
   // One outcome per step, one step per call, one message per place, one run per key (I1, I9).
   ['steps_run_id_seq_pk', step(4, `seq = 3`)],

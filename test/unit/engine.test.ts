@@ -641,6 +641,71 @@ describe('stopWhen', () => {
   });
 });
 
+describe('a tool that fails in many runs', () => {
+  const outage = { failures: 4, windowMs: 60_000, trialMs: 30_000 };
+  let isBroken = true;
+  const flaky = (given: false | typeof outage = outage) =>
+    defineTool({
+      name: 'look',
+      description: 'look',
+      effect: 'none',
+      attempts: 2,
+      outage: given,
+      execute: () => {
+        executed.push('look');
+        if (isBroken) throw new Error('the database is away');
+        return 'seen';
+      },
+    });
+  const once: Script = ({ messages }) => (messages.at(-1)?.role === 'tool' ? 'the end' : asks('look'));
+  const play = async (count: number) => {
+    const ids = [];
+    for (let left = count; left > 0; left--) {
+      const id = await town.start({ agent: 'helper' });
+      await town.settled(id);
+      ids.push(id);
+    }
+    return ids.map((id) => town.rows(id).steps.get(2)?.error?.code ?? null);
+  };
+  beforeEach(() => {
+    isBroken = true;
+  });
+
+  it('is called no more in any run, but for a trial, and again when one succeeds', async () => {
+    await town.startWorker({ agents: [agent([flaky()])], llm: llm(once) });
+    await town.startWorker({ agents: [agent([flaky()])], llm: llm(once) });
+    expect(await play(6)).toEqual(['threw', 'threw', 'threw', 'threw', 'tool_out', 'tool_out']);
+    expect(executed).toHaveLength(8);
+    await town.clock.advance(30_000);
+    expect(await play(2)).toEqual(['threw', 'tool_out']);
+    expect(executed).toHaveLength(9);
+    await town.clock.advance(30_000);
+    expect(await play(1)).toEqual(['tool_out']);
+    isBroken = false;
+    await town.clock.advance(30_000);
+    expect(await play(3)).toEqual([null, null, null]);
+  });
+
+  it('is called on where that is wanted, and where one run alone fails', async () => {
+    const stubborn = { toolFailures: 9, identicalCalls: 90, sameArguments: 90 };
+    const agents = [agent([flaky(false)]), agent([flaky()], { name: 'other', loop: stubborn })];
+    const results = (messages: LlmRequest['messages']) => messages.filter(({ role }) => role === 'tool').length;
+    const model = llm((request, context) =>
+      request.messages.some(({ content }) => content === 'often')
+        ? results(request.messages as never) < 6
+          ? asks('look')
+          : 'the end'
+        : once(request, context),
+    );
+    await town.startWorker({ agents, llm: model });
+    expect(await play(6)).toEqual(Array(6).fill('threw'));
+    const id = await town.start({ agent: 'other', input: 'often' });
+    await town.settled(id);
+    const codes = [2, 4, 6, 8, 10, 12].map((seq) => town.rows(id).steps.get(seq)?.error?.code);
+    expect(codes).toEqual(Array(6).fill('threw'));
+  });
+});
+
 describe('a check that demands reasons', () => {
   it('objects until they pass, and the tool gets its arguments alone', async () => {
     const seen: unknown[] = [];

@@ -12,6 +12,7 @@ const charge: ToolListing = {
   effectDeclared: true,
   agents: ['billing', 'refunds'],
   disabledFor: [],
+  outFor: [],
 };
 
 function parts(disabledFor: ToolListing['disabledFor'] = []) {

@@ -58,6 +58,8 @@ export function crewOf(worldUrl: string): Agent[] {
       effect,
       timeoutMs: toolTimeoutMs,
       sequential,
+      // Plans know of no outage either: a net that is broken would be one.
+      outage: false as const,
       ...(pool === null ? {} : { pool }),
       ...(effect === 'once' ? {} : { attempts: toolAttempts }),
       execute: ({ ref }: { ref: string }, context: ToolContext) => act(name, ref, context),

@@ -156,6 +156,7 @@ describe('what is registered', () => {
     effectDeclared: true,
     agents: ['billing'],
     disabledFor: [],
+    outFor: [],
   };
   const agent = {
     name: 'billing',
