@@ -61,7 +61,8 @@ export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInp
   /** Left out: a hash of what the model is shown. */
   version?: string;
   mode?: 'react';
-  toolCalling?: 'native';
+  /** `json`: for models without function calling; the tools are described in the instructions, and calls are JSON text. */
+  toolCalling?: (typeof toolCallings)[number];
   /**
    * Judges a final answer that satisfies `output`: text is an objection, which is handed back to the model, at most 3 times in
    * a run together with those to `output`; the fourth ends the run with `invalid_output`. See numbersFromTools.
@@ -114,6 +115,7 @@ export interface Agent {
   readonly language: Language;
   readonly words: Words;
   readonly outputSchema: JsonSchema | null;
+  readonly toolCalling: (typeof toolCallings)[number];
   readonly limits: Limits;
   readonly retry: Readonly<{ attempts: number; baseMs: number; capMs: number }>;
   readonly busyThread: BusyThread;
@@ -141,6 +143,7 @@ export interface Agent {
 }
 
 const mark = Symbol.for('pawl.agent');
+const toolCallings = ['native', 'json'] as const;
 const optionNames = [
   ...[
     'name',
@@ -174,7 +177,6 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
   const check = new Options(`agent "${name}"`, given);
   check.knowsOnly(optionNames);
   check.notBuilt('mode', (mode) => mode === 'react');
-  check.notBuilt('toolCalling', (calling) => calling === 'native');
   const schema = outputSchemaOf(check);
   const language = check.oneOf('language', languages, 'en');
   const words = wordsOf(language);
@@ -188,6 +190,7 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
     language,
     words,
     outputSchema: schema?.json ?? null,
+    toolCalling: check.oneOf('toolCalling', toolCallings, 'native'),
     limits: limitsOf(check.nested('limits')),
     retry: retryOf(check.nested('retry')),
     busyThread: check.oneOf('busyThread', busyThreads, 'wait'),
@@ -222,9 +225,15 @@ function hashOf(definition: Definition, model: string | null): string {
   const tools = definition.tools.map(({ name, description, parameters, effect }) => {
     return [name, description, canonicalJson(parameters), effect];
   });
-  const { instructions, outputSchema, fallbacks } = definition;
+  const { instructions, outputSchema, fallbacks, toolCalling } = definition;
   const models = fallbacks.length === 0 ? model : [model, ...fallbacks];
-  return hash([instructions, models, tools, outputSchema && canonicalJson(outputSchema)]).slice(0, 16);
+  return hash([
+    instructions,
+    models,
+    tools,
+    outputSchema && canonicalJson(outputSchema),
+    ...(toolCalling === 'native' ? [] : [toolCalling]),
+  ]).slice(0, 16);
 }
 
 function listingOf(agent: Agent): AgentListing {

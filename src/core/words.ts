@@ -77,6 +77,12 @@ export interface Words {
   noOutput(step: number): string;
   /** Asked for at or beyond the end. */
   noPage(asked: { step: number; offset: number; total: number }): string;
+  /** Tells a model without function calling of its tools, each as JSON, and of the schema of its answer, if there is one. */
+  jsonCalls(tools: readonly string[], outputSchema: string | null): string;
+  /** A call's result, for such a model. */
+  jsonResult(name: string, text: string): string;
+  /** Its reply looks like a call and is none. */
+  jsonUnreadable(problem: string): string;
   /** Stands with the task once earlier turns are no longer sent. */
   turnsLeftOut(): string;
 }
@@ -181,6 +187,15 @@ const english: Words = {
   noOutput: (step) => `Step ${step} is no tool call of this run that has an output.`,
   noPage: ({ step, offset, total }) =>
     `The output of step ${step} has ${total} characters: there is nothing at offset ${offset}.`,
+  jsonCalls: (tools, outputSchema) =>
+    `You can use tools. To do so, reply with one JSON object and nothing else:
+{"call_tools": [{"name": "<tool>", "arguments": {<arguments that fit its parameters>}}]}
+The results follow in the next message. A reply that is not such an object is your final answer${outputSchema === null ? '' : `, which must be one JSON value that fits this schema: ${outputSchema}`}.
+The tools, with the JSON Schema of their arguments:
+${tools.join('\n')}`,
+  jsonResult: (name, text) => `[Pawl] Result of ${name}:\n${text}`,
+  jsonUnreadable: (problem) =>
+    `[Pawl] No tool was called: the reply cannot be read as a call (${problem}). Reply with one JSON object {"call_tools": [{"name": …, "arguments": {…}}]} and nothing else, or give your final answer without it.`,
   turnsLeftOut: () => '[Pawl] Earlier turns are left out here to save room.',
 };
 
@@ -277,6 +292,15 @@ const chinese: Words = {
     `[步骤 ${step}(${name})输出共 ${total} 个字符,以下为第 ${from} 至 ${to} 个${to < total ? `;从 offset ${to} 继续` : ''}]`,
   noOutput: (step) => `步骤 ${step} 不是本次运行中有输出的工具调用。`,
   noPage: ({ step, offset, total }) => `步骤 ${step} 的输出共 ${total} 个字符,offset ${offset} 处没有内容。`,
+  jsonCalls: (tools, outputSchema) =>
+    `你可以使用工具。需要时,只回复一个 JSON 对象,不要有其他内容:
+{"call_tools": [{"name": "<工具名>", "arguments": {<符合其参数要求的参数>}}]}
+结果会在下一条消息中给出。不是这种对象的回复即为最终回答${outputSchema === null ? '' : `,最终回答必须是一个符合以下 schema 的 JSON 值:${outputSchema}`}。
+工具及其参数的 JSON Schema:
+${tools.join('\n')}`,
+  jsonResult: (name, text) => `[Pawl] ${name} 的结果:\n${text}`,
+  jsonUnreadable: (problem) =>
+    `[Pawl] 未调用任何工具:回复无法解读为调用(${problem})。请只回复一个 JSON 对象 {"call_tools": [{"name": …, "arguments": {…}}]},或者不用它、直接给出最终回答。`,
   turnsLeftOut: () => '[Pawl] 为节省篇幅,较早的轮次未列出。',
 };
 

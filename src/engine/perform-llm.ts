@@ -7,6 +7,7 @@ import { faultyArguments } from '../core/arguments.js';
 import { type Compaction, planCompaction } from '../core/compact.js';
 import { type Conduct, isDenied } from '../core/conduct.js';
 import { assemblePrompt, budgetAfterOverflow, chooseWindow, type Window, type WindowRule } from '../core/context.js';
+import { historyInJson, instructInJson, readJsonCalls } from '../core/json-calls.js';
 import { guardLlmStep, roomForSummary } from '../core/limits.js';
 import type { StoredMessage } from '../core/message.js';
 import type { CallFault, LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
@@ -143,10 +144,16 @@ async function windowRule({ agent, claim, llm }: LlmPerformance, model: string):
 
 const taskOf = (stored: StoredMessage) => [stored.message.content ?? ''];
 const headOf = (agent: Agent) => [
-  agent.instructions,
-  ...agent.tools.map(({ name, description, parameters }) => JSON.stringify({ name, description, parameters })),
+  systemOf(agent),
+  ...(agent.toolCalling === 'json' ? [] : agent.tools).map(({ name, description, parameters }) =>
+    JSON.stringify({ name, description, parameters }),
+  ),
   ...(agent.outputSchema === null ? [] : [JSON.stringify(agent.outputSchema)]),
 ];
+
+function systemOf(agent: Agent): string {
+  return agent.toolCalling === 'json' ? instructInJson(agent, agent.words) : agent.instructions;
+}
 
 function writeRequest(
   { agent }: LlmPerformance,
@@ -155,12 +162,16 @@ function writeRequest(
   notice: string | null,
   mayCall: boolean,
 ): Omit<LlmRequest, 'timeoutMs'> {
+  const inJson = agent.toolCalling === 'json';
+  const messages = assemblePrompt(window, agent.words, notice);
+  const tools = mayCall && !inJson ? agent.tools : [];
   return {
     model,
-    system: agent.instructions,
-    messages: assemblePrompt(window, agent.words, notice),
-    tools: mayCall ? agent.tools.map(({ name, description, parameters }) => ({ name, description, parameters })) : [],
-    outputSchema: agent.outputSchema,
+    system: systemOf(agent),
+    messages: inJson ? historyInJson(messages, agent.words) : messages,
+    tools: tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
+    // A provider that holds the answer to a schema would not let a call through.
+    outputSchema: inJson && mayCall && agent.tools.length > 0 ? null : agent.outputSchema,
     temperature: agent.temperature,
     maxOutputTokens: agent.maxOutputTokens,
   };
@@ -215,8 +226,9 @@ interface Asked {
   brought: StoredMessage[] | null;
 }
 
-async function readReply(performance: LlmPerformance, reply: LlmReply, asked: Asked): Promise<Outcome> {
+async function readReply(performance: LlmPerformance, sent: LlmReply, asked: Asked): Promise<Outcome> {
   const { agent, llm } = performance;
+  const { reply, unreadable } = readCalls(agent, sent);
   const content = reply.content === null ? null : cleanText(reply.content);
   const given = asked.lastBecause === null ? reply.calls : [];
   if (given.length === 0 && (content ?? '').trim() === '') {
@@ -231,7 +243,12 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
     return failedCall(performance, failure, null, asked);
   }
   const calls = await planCalls(performance, given, asked);
-  const answer = calls.length === 0 ? agent.checkOutput(content ?? '') : null;
+  const answer =
+    unreadable !== null
+      ? ({ ok: false, fault: unreadable } as const)
+      : calls.length === 0
+        ? agent.checkOutput(content ?? '')
+        : null;
   const verdict = answer?.ok === true ? await verifyAnswer(performance, answer.value) : accepted;
   if (verdict.is === 'aborted') return abortedCall(performance, reply.usage);
   if (verdict.is === 'unknown') return failedCall(performance, { ...verdict.failure, usage: reply.usage }, null, asked);
@@ -255,6 +272,18 @@ async function readReply(performance: LlmPerformance, reply: LlmReply, asked: As
     // The provider's own count goes before ours where it is higher.
     reserve: reserveOf(performance, asked.model, Math.max(asked.window.tokens, reply.usage.inputTokens)),
   };
+}
+
+/** Of an agent whose model calls tools in its text, the calls taken out of it; or what is said of one that cannot be read. */
+function readCalls(
+  { toolCalling, tools, words }: Agent,
+  reply: LlmReply,
+): { reply: LlmReply; unreadable: string | null } {
+  const plain = { reply, unreadable: null };
+  if (toolCalling === 'native' || tools.length === 0) return plain;
+  const read = readJsonCalls(reply.content ?? '');
+  if (read.is === 'unreadable') return { reply, unreadable: words.jsonUnreadable(cleanText(read.problem)) };
+  return read.is === 'answer' ? plain : { reply: { ...reply, content: null, calls: read.calls }, unreadable: null };
 }
 
 async function planCalls(

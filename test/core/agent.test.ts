@@ -77,6 +77,7 @@ describe('defineAgent', () => {
     ['an unknown rule', { loop: { failures: 9 } }, /loop: there is no option failures/],
     ['a stopWhen that is none', { stopWhen: 'done' }, /stopWhen must be a function, not "done"/],
     ['a verify that is none', { verify: true }, /verify must be a function, not true/],
+    ['another tool calling', { toolCalling: 'xml' }, /toolCalling must be one of 'native', 'json', not "xml"/],
     ['a hot temperature', { temperature: 3 }, /temperature must be a number from 0 to 2/],
     ['a model twice', { model: ['a', 'b', 'a'] }, /model names a twice; name each model once/],
     ['a blank model', { model: ' ' }, /model must be a model's name/],
@@ -97,10 +98,7 @@ describe('defineAgent', () => {
     expect(error.message).toMatch(message);
   });
 
-  it.each<[string, object]>([
-    ['mode', { mode: 'plan' }],
-    ['toolCalling', { toolCalling: 'json' }],
-  ])('refuses %s as not built', (option, change) => {
+  it.each<[string, object]>([['mode', { mode: 'plan' }]])('refuses %s as not built', (option, change) => {
     const error = refusal(() => defineAgent({ ...base, ...change } as AgentOptions));
     expect(error.code).toBe('not_built');
     expect(error.message).toMatch(new RegExp(`^agent "analyst": ${option} (is|are) not built in this version`));
@@ -132,6 +130,7 @@ describe('the version of an agent', () => {
       { tools: [defineTool({ ...tool, description: 'Finds' })] },
       { tools: [defineTool({ ...tool, effect: 'idempotent' })] },
       { tools: [defineTool({ ...tool, input: z.object({ q: z.number() }) })] },
+      { toolCalling: 'json' as const },
       { output: z.object({ a: z.string() }) },
       { output: z.object({ a: z.number() }) },
     ];

@@ -48,6 +48,9 @@ function everything(words: Words): Record<keyof Words, string> {
     outputPage: words.outputPage({ step: 17, name: 'search', from: 0, to: 30, total: 90 }),
     noOutput: words.noOutput(17),
     noPage: words.noPage({ step: 17, offset: 30, total: 20 }),
+    jsonCalls: words.jsonCalls(['search'], '17'),
+    jsonResult: words.jsonResult('search', 'boom'),
+    jsonUnreadable: words.jsonUnreadable('boom'),
     turnsLeftOut: words.turnsLeftOut(),
   };
 }

@@ -733,6 +733,49 @@ describe('a check that demands reasons', () => {
   });
 });
 
+describe('a model without function calling', () => {
+  const calling = (name: string, given = {}) => JSON.stringify({ call_tools: [{ name, arguments: given }] });
+
+  it('calls tools in its text, and is told their results in a message', async () => {
+    const model = llm(inTurn(calling('look', { n: 1 }), 'seen'));
+    await town.startWorker({ agents: [agent([look()], { toolCalling: 'json' })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'seen', stepsUsed: 3 });
+    expect(executed).toEqual(['look 1']);
+    for (const request of model.requests) {
+      expect(request.tools ?? []).toEqual([]);
+      expect(request.messages.every(({ role }) => role !== 'tool')).toBe(true);
+      expect(request.messages[0]).toEqual(model.requests[0]?.messages[0]);
+    }
+    expect(model.requests[1]?.messages.slice(-2)).toMatchObject([
+      { role: 'assistant', content: calling('look', { n: 1 }) },
+      { role: 'user', content: '[Pawl] Result of look:\nlook done' },
+    ]);
+    town.check(id);
+  });
+
+  it('is corrected where its call cannot be read, and calls nothing by it', async () => {
+    const model = llm(inTurn(`Sure! ${calling('look')}`, calling('look', { n: 'x' }), calling('look'), 'seen'));
+    await town.startWorker({ agents: [agent([look()], { toolCalling: 'json' })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'seen' });
+    expect(executed).toEqual(['look']);
+    expect(model.requests[1]?.messages.at(-1)?.content).toContain(
+      'No tool was called: the reply cannot be read as a call',
+    );
+    expect(model.requests[2]?.messages.at(-1)?.content).toContain('- n: expected number');
+    town.check(id);
+  });
+
+  it('that never writes one that can be read ends the run', async () => {
+    const model = llm(inTurn('{"call_tools":[]}'));
+    await town.startWorker({ agents: [agent([look()], { toolCalling: 'json' })], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    expect(await town.settled(id)).toMatchObject({ status: 'failed', reason: 'invalid_output' });
+    expect(model.requests).toHaveLength(4);
+  });
+});
+
 describe('models in order', () => {
   const models = ['first', 'second', 'third'];
   const down = { fault: 'status', status: 503 } as const;
