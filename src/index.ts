@@ -26,6 +26,7 @@ export {
   type UnknownCall,
 } from './core/tool.js';
 export type { EventView, RunFilter, RunPage, RunView, StepView } from './core/view.js';
+export type { Words } from './core/words.js';
 export type { Resolve } from './engine/runs.js';
 export type { StartedOfMany, StartedRun } from './engine/start-many.js';
 export type { StartRun } from './engine/start-run.js';

@@ -7,6 +7,7 @@ import { readAnswer } from './answer.js';
 import { longestCycle } from './conduct.js';
 import { describeThrown, PawlError } from './errors.js';
 import { hash } from './hash.js';
+import { instructInJson } from './json-calls.js';
 import { type Language, languages } from './language.js';
 import type { LoopRule } from './loop.js';
 import { Options } from './options.js';
@@ -17,7 +18,7 @@ import { canonicalJson } from './storable.js';
 import { type BusyThread, busyThreads } from './thread.js';
 import { isTool, maxTimerMs, type Tool } from './tool.js';
 import type { AgentListing } from './view.js';
-import { type Words, wordsOf } from './words.js';
+import { replaceWords, type Words, wordNames, wordsOf } from './words.js';
 
 export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInput | undefined> {
   name: string;
@@ -27,6 +28,8 @@ export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInp
   tools?: readonly Tool[];
   /** Of Pawl's own words to the model. */
   language?: Language;
+  /** Replaces some of them; what each is given stands at its name in Words. */
+  words?: Partial<Words>;
   /** The final answer must satisfy it: a zod schema or a JSON Schema object. */
   output?: Output;
   limits?: {
@@ -151,6 +154,7 @@ const optionNames = [
     'instructions',
     'tools',
     'language',
+    'words',
     'output',
     'limits',
     'retry',
@@ -179,7 +183,7 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
   check.notBuilt('mode', (mode) => mode === 'react');
   const schema = outputSchemaOf(check);
   const language = check.oneOf('language', languages, 'en');
-  const words = wordsOf(language);
+  const words = wordsIn(check.nested('words'), language);
   const tools = toolsOf(check, words);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const definition = {
@@ -225,14 +229,14 @@ function hashOf(definition: Definition, model: string | null): string {
   const tools = definition.tools.map(({ name, description, parameters, effect }) => {
     return [name, description, canonicalJson(parameters), effect];
   });
-  const { instructions, outputSchema, fallbacks, toolCalling } = definition;
+  const { instructions, outputSchema, fallbacks, toolCalling, words } = definition;
   const models = fallbacks.length === 0 ? model : [model, ...fallbacks];
   return hash([
     instructions,
     models,
     tools,
     outputSchema && canonicalJson(outputSchema),
-    ...(toolCalling === 'native' ? [] : [toolCalling]),
+    ...(toolCalling === 'native' ? [] : [instructInJson(definition, words)]),
   ]).slice(0, 16);
 }
 
@@ -342,6 +346,14 @@ function loopOf(loop: Options): LoopRule {
     sameArguments: loop.integer('sameArguments', 10, 2, 10_000),
     toolFailures: loop.integer('toolFailures', 3, 1, 1_000),
   });
+}
+
+function wordsIn(given: Options, language: Language): Words {
+  const names = Object.keys(given.given);
+  if (names.length === 0) return wordsOf(language);
+  given.knowsOnly(wordNames());
+  for (const name of names) functionOf(given, name);
+  return replaceWords(wordsOf(language), given.given);
 }
 
 function functionOf(check: Options, field: string): unknown {

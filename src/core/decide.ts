@@ -7,7 +7,7 @@ import { guardLlmStep, isClosed, roomForCalls } from './limits.js';
 import type { Outcome, PlannedCall, StorableText } from './outcome.js';
 import type { Reason, RunError, RunState } from './run.js';
 import { claimLimit, type DeadReason, type StepState } from './step.js';
-import { wordsOf } from './words.js';
+import { type Words, wordsOf } from './words.js';
 
 /** What becomes of one tool call of a reply. */
 export type Admission =
@@ -46,19 +46,26 @@ export type Decision =
   | { next: 'cancel' };
 
 /** What the model is told in the place of a call that a limit kept from running. Its tokens are an estimate. */
-export function notExecuted(run: RunState, limit: Reason): { text: string; tokens: number } {
-  const text = wordsOf(run.language).notExecuted(limit);
+export function notExecuted(words: Words, limit: Reason): { text: string; tokens: number } {
+  const text = words.notExecuted(limit);
   return { text, tokens: Math.ceil(text.length / 2) };
 }
 
 /** Objections to final answers before the run fails `invalid_output`. */
 export const objectionLimit = 3;
 
-export function decide(run: RunState, step: StepState, outcome: Outcome, now: Date): Decision {
-  if (run.endingAs !== null) return decideInEndingRun(run, step, outcome);
+/** `words`: of the run's agent, where it is at hand. */
+export function decide(
+  run: RunState,
+  step: StepState,
+  outcome: Outcome,
+  now: Date,
+  words: Words = wordsOf(run.language),
+): Decision {
+  if (run.endingAs !== null) return decideInEndingRun(step, outcome, words);
   switch (outcome.kind) {
     case 'reply':
-      return decideReply(run, outcome);
+      return decideReply(run, outcome, words);
     case 'llm_failure':
       return decideLlmFailure(run, step, outcome);
     case 'summary':
@@ -91,7 +98,7 @@ export function decide(run: RunState, step: StepState, outcome: Outcome, now: Da
     case 'aborted':
       return decideAborted(run, step, outcome);
     case 'unstorable':
-      return decideUnstorable(run, step, outcome);
+      return decideUnstorable(step, outcome, words);
   }
 }
 
@@ -109,14 +116,14 @@ function settleUnknown({ observation }: Extract<Outcome, { kind: 'unknown_settle
   return { next: 'observe', observation, error: { code: 'unknown_outcome', message } };
 }
 
-function decideUnstorable(run: RunState, step: StepState, outcome: Extract<Outcome, { kind: 'unstorable' }>): Decision {
+function decideUnstorable(step: StepState, outcome: Extract<Outcome, { kind: 'unstorable' }>, words: Words): Decision {
   const error = { code: 'unstorable', message: outcome.message };
   if (step.kind === 'llm') return { next: 'die', death: { reason: 'unstorable', error } };
-  const text = wordsOf(run.language).unstorable(step.name);
+  const text = words.unstorable(step.name);
   return { next: 'observe', observation: { text, tokens: Math.ceil(text.length / 2), full: null }, error };
 }
 
-function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>): Decision {
+function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>, words: Words): Decision {
   if (reply.calls.length === 0 || reply.lastBecause !== null) {
     const reason = reply.lastBecause ?? run.finishingAs;
     if (reply.objection === null) return { next: 'finish', output: reply.content ?? '', isJson: reply.isJson, reason };
@@ -133,13 +140,14 @@ function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>):
     const message = `the model asked for ${executable} tool calls where ${room} more steps were allowed`;
     return { next: 'fail_run', reason: 'max_steps', error: { code: 'max_steps', message } };
   }
-  return { next: 'call_tools', ...admitCalls(run, reply.calls, room) };
+  return { next: 'call_tools', ...admitCalls(run, reply.calls, room, words) };
 }
 
 function admitCalls(
   run: RunState,
   calls: PlannedCall[],
   room: number,
+  words: Words,
 ): { calls: Admission[]; finishingAs: Reason | null } {
   let left = room;
   // Calls that cannot be executed count in the room that the others leave.
@@ -155,12 +163,12 @@ function admitCalls(
     }
     const callsBefore = called.get(call.name) ?? callsOf(run.conduct, call.name);
     if (call.maxCalls !== null && callsBefore >= call.maxCalls) {
-      const text = wordsOf(run.language).maxCalls(call.name, call.maxCalls);
+      const text = words.maxCalls(call.name, call.maxCalls);
       return { call, as: 'not_executed', text, tokens: Math.ceil(text.length / 2), counts: left > 0 };
     }
     if (left === 0 && run.limits.onLimit === 'finish') {
       finishingAs ??= 'max_steps';
-      return { call, as: 'not_executed', ...notExecuted(run, finishingAs), counts: false };
+      return { call, as: 'not_executed', ...notExecuted(words, finishingAs), counts: false };
     }
     called.set(call.name, callsBefore + 1);
     const identical = call.identicalTo === null ? null : `identical:${call.identicalTo}`;
@@ -214,7 +222,7 @@ function decideAborted(run: RunState, step: StepState, outcome: Extract<Outcome,
   return { next: 'hand_back' };
 }
 
-function decideInEndingRun(run: RunState, step: StepState, outcome: Outcome): Decision {
+function decideInEndingRun(step: StepState, outcome: Outcome, words: Words): Decision {
   switch (outcome.kind) {
     case 'reply':
     case 'summary':
@@ -240,7 +248,7 @@ function decideInEndingRun(run: RunState, step: StepState, outcome: Outcome): De
     }
     case 'unstorable':
       // A tool has acted; its step must not come back by a redrive as one that has not.
-      return step.kind === 'tool' ? decideUnstorable(run, step, outcome) : { next: 'cancel' };
+      return step.kind === 'tool' ? decideUnstorable(step, outcome, words) : { next: 'cancel' };
     case 'llm_failure':
     case 'limit':
     case 'stop':

@@ -13,6 +13,7 @@ import type { Outcome, StorableText } from './outcome.js';
 import { noUsage, type Reserve, type RunState, type Usage } from './run.js';
 import { type StepState, summaryName } from './step.js';
 import { cutMiddle, idempotencyKey } from './storable.js';
+import { type Words, wordsOf } from './words.js';
 
 /** What a record did to its step, and so what its job's ending is. */
 export type Recorded =
@@ -30,6 +31,8 @@ export interface RecordRequest {
   attemptsMade: number;
   /** The step as the claim returned it: the claim may have been lost with the server's memory. */
   claimed?: StepState;
+  /** Of the agent; left out: Pawl's own. */
+  words?: Words;
 }
 
 export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
@@ -42,7 +45,7 @@ export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   step.usage = usageOf(draft.run, step, outcome);
   if ('reserve' in outcome) takeReserve(draft, outcome.reserve);
   if (step.usage !== null) draft.charge(step.usage);
-  const decision = decide(draft.run, step, outcome, draft.now);
+  const decision = decide(draft.run, step, outcome, draft.now, request.words);
   if (outcome.kind === 'tool_value' && outcome.facts !== undefined) draft.learn(step, outcome.facts);
   return carryOut(draft, step, decision, request);
 }
@@ -359,7 +362,7 @@ function hasCallBefore(draft: Draft, step: StepState): boolean {
 
 /** Answers a call that will not run any more because the run has reached its deadline. */
 export function closeCall(draft: Draft, step: StepState): void {
-  const { text, tokens } = notExecuted(draft.run, 'deadline');
+  const { text, tokens } = notExecuted(wordsOf(draft.run.language), 'deadline');
   observe(draft, step, { text, tokens, full: null }, { code: 'not_executed', message: text });
 }
 

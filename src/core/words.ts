@@ -4,6 +4,7 @@
  * run, so that equal events read alike and the head of a prompt stays the same.
  */
 import type { Issue } from './issues.js';
+import { cleanText } from './json-writer.js';
 import type { Language } from './language.js';
 import type { Repetition } from './loop.js';
 import type { OnLimit, Reason } from './run.js';
@@ -89,6 +90,29 @@ export interface Words {
 
 export function wordsOf(language: Language): Words {
   return language === 'zh' ? chinese : english;
+}
+
+export const wordNames = (): readonly string[] => Object.keys(english);
+
+/**
+ * A language's words, some of them replaced by a user's. What such a function throws, or returns other than text, is not said:
+ * Pawl's own word stands in for it.
+ */
+export function replaceWords(own: Words, given: Partial<Words>): Words {
+  const replaced = Object.entries(given).map(([name, say]) => {
+    const instead = own[name as keyof Words] as (...about: unknown[]) => string;
+    return [name, (...about: unknown[]) => textOf(say as typeof instead, about) ?? instead(...about)];
+  });
+  return { ...own, ...(Object.fromEntries(replaced) as Partial<Words>) };
+}
+
+function textOf(say: (...about: unknown[]) => unknown, about: unknown[]): string | null {
+  try {
+    const said = say(...about);
+    return typeof said === 'string' && said.trim() !== '' ? cleanText(said) : null;
+  } catch {
+    return null;
+  }
 }
 
 const limitsInEnglish: Partial<Record<Reason, string>> = {

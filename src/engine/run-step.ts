@@ -113,7 +113,11 @@ async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, c
   const { token } = call;
   const lettingGo = { value: { recorded: false } as Recorded, dispatches: [] };
   const changed = await post.whileReachable(async () => {
-    const request = { seq: step.seq, token, attemptsMade: delivery.attemptsMade, claimed: step };
+    const words = post.agents.get(run.agent)?.words;
+    const request = {
+      ...{ seq: step.seq, token, attemptsMade: delivery.attemptsMade, claimed: step },
+      ...(words === undefined ? {} : { words }),
+    };
     const record = (what: Outcome) =>
       post.store.change(run.id, { seqs: [step.seq] }, (draft) => recordOutcome(draft, { ...request, outcome: what }), {
         receipt: token,

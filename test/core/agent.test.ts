@@ -78,6 +78,8 @@ describe('defineAgent', () => {
     ['a stopWhen that is none', { stopWhen: 'done' }, /stopWhen must be a function, not "done"/],
     ['a verify that is none', { verify: true }, /verify must be a function, not true/],
     ['another tool calling', { toolCalling: 'xml' }, /toolCalling must be one of 'native', 'json', not "xml"/],
+    ['a word there is not', { words: { cute: () => '' } }, /words: there is no option cute \(did you mean cut\?\)/],
+    ['a word that is no function', { words: { cut: '…' } }, /words: cut must be a function, not "…"/],
     ['a hot temperature', { temperature: 3 }, /temperature must be a number from 0 to 2/],
     ['a model twice', { model: ['a', 'b', 'a'] }, /model names a twice; name each model once/],
     ['a blank model', { model: ' ' }, /model must be a model's name/],

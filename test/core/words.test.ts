@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { nearest } from '../../src/core/nearest.js';
-import { type Words, wordsOf } from '../../src/core/words.js';
+import { replaceWords, type Words, wordNames, wordsOf } from '../../src/core/words.js';
 
 const en = wordsOf('en');
 const zh = wordsOf('zh');
@@ -87,4 +87,20 @@ it('suggests the nearest name, and none that is far', () => {
   expect(nearest('maxTunrs', names)).toBe('maxTurns');
   expect(nearest('temperature', names)).toBeNull();
   expect(nearest('', names)).toBeNull();
+});
+
+it('lets a user say any of it otherwise, and says its own where the other says nothing', () => {
+  expect([...wordNames()].sort()).toEqual(Object.keys(everything(en)).sort());
+  const words = replaceWords(zh, {
+    closed: (name) => `${name} is closed\0`,
+    emptyResult: () => ' ',
+    noResult: () => {
+      throw new Error('no');
+    },
+    cut: () => 7 as unknown as string,
+  });
+  expect(words.closed('search')).toBe('search is closed\ufffd');
+  const { closed: _, ...others } = everything(words);
+  const { closed: __, ...own } = everything(zh);
+  expect(others).toEqual(own);
 });

@@ -776,6 +776,22 @@ describe('a model without function calling', () => {
   });
 });
 
+it('says what a user has put into the place of its own words', async () => {
+  const words = {
+    lastTurn: () => 'That was it: answer.',
+    unknownTool: (name: string) => `No ${name}.`,
+    maxCalls: (name: string, most: number) => `${name}: ${most} at most.`,
+    readOutput: () => 'Reads on.',
+  };
+  const once = defineTool({ name: 'look', description: 'look', effect: 'none', maxCalls: 1, execute: () => 'seen' });
+  const model = llm(inTurn(asks('look', 'lok', 'look'), 'the end'));
+  await town.startWorker({ agents: [agent([once], { words, limits: { maxTurns: 1 } })], llm: model });
+  await town.settled(await town.start({ agent: 'helper' }));
+  const told = model.requests[1]?.messages.slice(-4).map(({ content }) => content);
+  expect(told).toEqual(['seen', 'No lok.', 'look: 1 at most.', 'That was it: answer.']);
+  expect(model.requests[0]?.tools[1]?.description).toBe('Reads on.');
+});
+
 describe('models in order', () => {
   const models = ['first', 'second', 'third'];
   const down = { fault: 'status', status: 503 } as const;
