@@ -178,9 +178,10 @@ function contentOf(outcome: Outcome): string | null {
 /** What was sent is the reserve of the next call, until messages are added. */
 function takeReserve(draft: Draft, reserve: Reserve): void {
   const { run } = draft;
-  const isFirst = run.usage.inputTokens === 0;
+  // A model that was fallen back to may have no price where the first one has.
+  const isNews = run.usage.inputTokens === 0 || run.reserve.costUsd !== null;
   run.reserve = reserve;
-  if (isFirst && run.limits.maxCostUsd !== null && reserve.costUsd === null) {
+  if (isNews && run.limits.maxCostUsd !== null && reserve.costUsd === null) {
     draft.event('run.price_unknown', null, { model: run.llmName });
   }
 }

@@ -116,6 +116,18 @@ describe('a budget of cost', () => {
     expect(guardOf(scenario)).toEqual({ go: false, reason: 'max_cost' });
   });
 
+  it('is no longer kept once the run has fallen back to a model without a price, and the run says so', () => {
+    const scenario = new Scenario({ limits: { maxCostUsd: 0.05 } });
+    scenario.perform(1, { ...asks(call('look')), ...spending(100, 10, 0.01), ...reserveOf(100, 20, 0.01) });
+    scenario.perform(2, value('found'));
+    const models = { failed: 'scripted', next: 'other', first: 'scripted' };
+    scenario.perform(3, llmFails({ class: 'terminal' }, { models, ...reserveOf(100, 20, 0.01) }));
+    expect(scenario.eventTypes).not.toContain('run.price_unknown');
+    scenario.perform(3, { ...asks(call('look')), ...spending(100, 10, null), ...reserveOf(100, 20, null) });
+    const told = scenario.rows.events.filter(({ type }) => type === 'run.price_unknown');
+    expect(told.map(({ data }) => data)).toEqual([{ model: 'other' }]);
+  });
+
   it('is not kept where no price is known, and the run says so once', () => {
     const scenario = new Scenario({ limits: { maxCostUsd: 0.01, onLimit: 'fail' } });
     scenario.perform(1, asks(call('look')));
