@@ -151,7 +151,8 @@ function weigh(turn: Turn, { digestBefore }: WindowState): number {
 
 /** Shortens the results of all but the newest turns. */
 export function digestOlder({ turns }: History, state: WindowState, { keepTurns }: WindowRule): WindowState {
-  const firstKept = turns.at(-keepTurns)?.seq ?? 0;
+  // Where all turns are among the newest, nothing is shortened, and nothing is said of it.
+  const firstKept = turns.length > keepTurns ? (turns.at(-keepTurns)?.seq ?? 0) : 0;
   return { ...state, digestBefore: Math.max(state.digestBefore, firstKept) };
 }
 

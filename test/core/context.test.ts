@@ -187,6 +187,13 @@ describe('chooseWindow', () => {
 describe('old tool results', () => {
   const long = { calls: 1, tokens: 400, objected: false, chars: 1_600 };
 
+  it('stay as they are while no turn is older than those that are kept, and nothing is said to be shortened', () => {
+    const rule = { ...usual, keepTurns: 5, budgetTokens: 2_000, fixedTokens: 0 };
+    const window = chooseWindow(historyOf(Array.from({ length: 5 }, () => long)), whole, rule);
+    expect(window).toMatchObject({ digestBefore: 0 });
+    expect(window.windowFrom).toBeGreaterThan(0);
+  });
+
   it('shrink to a line, all but those of the newest turns, before any turn is left out', () => {
     const rule = { ...usual, budgetTokens: 12_200, fixedTokens: 0 };
     const history = historyOf(Array.from({ length: 13 }, () => long));
