@@ -13,6 +13,8 @@ export interface Cuttable {
   freeze(): void;
   strand(): void;
   restore(): Promise<void>;
+  /** How often something came from a client. */
+  reads(): number;
   close(): Promise<void>;
 }
 
@@ -21,6 +23,7 @@ export async function cuttable(serverUrl: string, defaultPort: number): Promise<
   const pairs = new Set<[Socket, Socket]>();
   const stranded = new Set<Socket>();
   let frozen = false;
+  let reads = 0;
   let server = await listen(0);
   const { port } = server.address() as AddressInfo;
 
@@ -29,6 +32,9 @@ export async function cuttable(serverUrl: string, defaultPort: number): Promise<
       const upstream = connect(Number(target.port || defaultPort), target.hostname);
       const pair: [Socket, Socket] = [client, upstream];
       pairs.add(pair);
+      client.on('data', () => {
+        reads += 1;
+      });
       for (const [from, to] of [pair, [upstream, client] as const]) {
         from.on('data', (chunk) => frozen || stranded.has(from) || to.write(chunk));
         from.on('error', () => {});
@@ -65,6 +71,7 @@ export async function cuttable(serverUrl: string, defaultPort: number): Promise<
       frozen = false;
       if (!server.listening) server = await listen(port);
     },
+    reads: () => reads,
     close: cut,
   };
 }
