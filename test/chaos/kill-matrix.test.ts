@@ -17,7 +17,7 @@ const cases = queueBackends()
   .flatMap(casesOn)
   .filter(({ id }) => chosen.test(id));
 /** Deaths wait for BullMQ to find the lost job, most of a minute and idle: they have lanes of their own. */
-const lanes = { quick: 6, slow: 8 };
+const lanes = { quick: 4, slow: 6 };
 
 const results = new Map(cases.map(({ id }) => [id, later<Played>()]));
 const ended: Result[] = [];
