@@ -41,9 +41,12 @@ export function createPool(options: PoolOptions): pg.Pool {
   return pool;
 }
 
-/** Connections of a worker's pool beside its two lanes, which carry the hot statements. */
+/**
+ * Connections of a worker's pool beside its two lanes, which carry the hot statements: those of its steps, and also at a
+ * concurrency of one those of the runs that maintenance changes side by side, while it goes on to breathe.
+ */
 export function workerPoolSize(concurrency: number): number {
-  return Math.min(10, 2 + concurrency);
+  return Math.min(10, 6 + concurrency);
 }
 
 /**

@@ -44,6 +44,21 @@ export interface Tables {
   outages: Map<string, { agent: string; tool: string; outage: Outage }>;
 }
 
+export function emptyTables(clock: FakeClock): Tables {
+  return {
+    clock,
+    reachable: true,
+    facts: [],
+    runs: new Map(),
+    agents: [],
+    workers: new Map(),
+    queueEpoch: 0,
+    results: new Map(),
+    stops: [],
+    outages: new Map(),
+  };
+}
+
 export function requireReachable(tables: Tables): void {
   if (!tables.reachable) throw new PawlError('database_unreachable', 'the database in memory does not answer');
 }

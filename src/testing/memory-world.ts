@@ -5,7 +5,7 @@
 import type { Store, Watch } from '../ports.js';
 import { FakeClock } from './fake-clock.js';
 import type { RunRows } from './memory-runs.js';
-import { createMemoryStore, type Tables } from './memory-store.js';
+import { createMemoryStore, emptyTables } from './memory-store.js';
 import { createMemoryWatch } from './memory-watch.js';
 import { MemoryWorkers } from './memory-workers.js';
 
@@ -21,18 +21,7 @@ export interface MemoryWorld {
 }
 
 export function memoryWorld({ clock = new FakeClock(), beatEveryMs = 2_000 } = {}): MemoryWorld {
-  const tables: Tables = {
-    clock,
-    reachable: true,
-    facts: [],
-    runs: new Map(),
-    agents: [],
-    workers: new Map(),
-    queueEpoch: 0,
-    results: new Map(),
-    stops: [],
-    outages: new Map(),
-  };
+  const tables = emptyTables(clock);
   return {
     clock,
     store: createMemoryStore(tables),

@@ -23,7 +23,7 @@ import type {
   Workers,
 } from '../../src/ports.js';
 import { brokenInvariants } from '../support/invariants.js';
-import { listing } from '../support/scenario.js';
+import { askedRun, listing } from '../support/scenario.js';
 
 export interface Rows {
   run: RunState;
@@ -52,18 +52,7 @@ let made = 0;
 /** A run of the agent `helper`, not yet accepted. */
 export function newRun(asked: Partial<NewRun> = {}): NewRun {
   made += 1;
-  const id = `run_${process.pid}_${made}`;
-  const run = {
-    id,
-    agent: 'helper',
-    input: 'the task',
-    key: null,
-    tenant: null,
-    threadId: null,
-    tags: {},
-    model: null,
-  };
-  return { ...run, delayMs: 0, limits: {}, ...asked };
+  return askedRun(`run_${process.pid}_${made}`, asked);
 }
 
 /** A database as one worker sees it. */

@@ -696,19 +696,7 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
 
       it('does not dispatch a run that starts later, be it in two months', async () => {
         const delayMs = 60 * 86_400_000;
-        const made = await bench.accept({
-          ...{
-            id: `run_${randomUUID()}`,
-            agent: 'helper',
-            input: 'x',
-            key: null,
-            tenant: null,
-            threadId: null,
-            tags: {},
-            model: null,
-          },
-          ...{ delayMs, limits: {} },
-        });
+        const made = await bench.accept(newRun({ delayMs }));
         expect(made.dispatches).toEqual([]);
         const { run, steps } = await bench.rows(made.id);
         expect((steps[0]?.dueAt.getTime() ?? 0) - run.createdAt.getTime()).toBe(delayMs);

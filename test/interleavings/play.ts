@@ -12,7 +12,7 @@ import type { Ids, StepScope, Store } from '../../src/ports.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
 import { MemoryQueue } from '../../src/testing/memory-queue.js';
 import type { RunRows } from '../../src/testing/memory-runs.js';
-import { createMemoryStore, type Tables } from '../../src/testing/memory-store.js';
+import { createMemoryStore, emptyTables, type Tables } from '../../src/testing/memory-store.js';
 import { createMemoryWatch } from '../../src/testing/memory-watch.js';
 import { type Random, randomOf } from '../chaos/campaign/random.js';
 import { agentsOf, type Effect, enter, modelOf, resultOf, tasks } from './cast.js';
@@ -74,18 +74,7 @@ class Play {
     this.random = randomOf(seed, 'interleaving');
     this.scheduler = new Scheduler(this.clock, this.random, { faults: this.random.int(1, mostFaults) });
     const { clock } = this;
-    this.tables = {
-      clock,
-      reachable: true,
-      facts: [],
-      runs: new Map(),
-      agents: [],
-      workers: new Map(),
-      queueEpoch: 0,
-      results: new Map(),
-      stops: [],
-      outages: new Map(),
-    };
+    this.tables = emptyTables(clock);
     const store = createMemoryStore(this.tables);
     this.judge = new Judge(this.tables, this.effects);
     this.store = this.judge.watching(store);

@@ -9,7 +9,7 @@ import type { Claimed } from '../../src/engine/gaps.js';
 import type { Store } from '../../src/ports.js';
 import { createLane, createPool, inTransaction } from '../../src/postgres/pool.js';
 import { createStore } from '../../src/postgres/store.js';
-import { asks, call, listing, llmFails, says, sumsUp, value } from '../support/scenario.js';
+import { askedRun, asks, call, listing, llmFails, says, sumsUp, value } from '../support/scenario.js';
 import { createTestDatabase } from '../support/services.js';
 
 const serves = new Map([['helper', 'v1']]);
@@ -36,19 +36,8 @@ afterAll(() => Promise.all([pool, lanes.claims, lanes.records].map((each) => eac
 
 async function startRun(): Promise<string> {
   made += 1;
-  const asked = {
-    agent: 'helper',
-    input: 'x',
-    key: null,
-    tenant: null,
-    threadId: null,
-    tags: {},
-    model: null,
-    delayMs: 0,
-    limits: {},
-  };
   const id = `run_${made}`;
-  await store.createRuns([{ id, ...asked }]);
+  await store.createRuns([askedRun(id)]);
   return id;
 }
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createPool } from '../../src/postgres/pool.js';
 import { createStore } from '../../src/postgres/store.js';
 import { createWatch } from '../../src/postgres/watch.js';
-import { listing } from '../support/scenario.js';
+import { askedRun, listing } from '../support/scenario.js';
 import { createTestDatabase } from '../support/services.js';
 
 let pool: pg.Pool;
@@ -28,17 +28,7 @@ afterAll(() => pool.end());
 beforeEach(async () => {
   runs += 1;
   runId = `run_${runs}`;
-  const run = {
-    id: runId,
-    agent: 'helper',
-    input: 'x',
-    key: null,
-    tenant: null,
-    threadId: null,
-    tags: {},
-    model: null,
-  };
-  await createStore(pool).createRuns([{ ...run, delayMs: 0, limits: {} }]);
+  await createStore(pool).createRuns([askedRun(runId)]);
 });
 
 /** A transaction of another process that holds the run's lock. */

@@ -8,7 +8,7 @@ import type { Store } from '../../src/ports.js';
 import { createPool } from '../../src/postgres/pool.js';
 import { createReads } from '../../src/postgres/reads.js';
 import { createStore } from '../../src/postgres/store.js';
-import { asks, call, listing, says, value } from '../support/scenario.js';
+import { askedRun, asks, call, listing, says, value } from '../support/scenario.js';
 import { createTestDatabase } from '../support/services.js';
 
 /** What JSON writes in several ways, or not as it stands. */
@@ -30,18 +30,7 @@ beforeAll(async () => {
 afterAll(() => pool.end());
 
 async function startRun(store: Store, id: string): Promise<void> {
-  const asked = {
-    agent: 'helper',
-    input: 'x',
-    key: null,
-    tenant: null,
-    threadId: null,
-    tags: {},
-    model: null,
-    delayMs: 0,
-    limits: {},
-  };
-  await store.createRuns([{ id, ...asked }]);
+  await store.createRuns([askedRun(id)]);
 }
 
 async function perform(store: Store, runId: string, seq: number, outcome: Outcome) {

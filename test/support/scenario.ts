@@ -11,7 +11,7 @@ import type { Limits, Reason, Reserve, Usage } from '../../src/core/run.js';
 import { noUsage } from '../../src/core/run.js';
 import type { StepState } from '../../src/core/step.js';
 import { callHash, canonicalJson } from '../../src/core/storable.js';
-import type { AgentListing } from '../../src/core/view.js';
+import type { AgentListing, NewRun } from '../../src/core/view.js';
 import type { ClaimRequest, Dispatch, Refusal, StepScope } from '../../src/ports.js';
 import { acceptRun, changeRun, claimStep, inOrder, type RunRows } from '../../src/testing/memory-runs.js';
 import { brokenInvariants } from './invariants.js';
@@ -32,6 +32,12 @@ export const listing: AgentListing = {
 
 const startAt = new Date('2026-01-05T09:00:00.000Z');
 
+/** A run of the agent `helper` that asks for nothing special. */
+export function askedRun(id: string, more: Partial<NewRun> = {}): NewRun {
+  const nothing = { key: null, tenant: null, threadId: null, tags: {}, model: null, delayMs: 0, limits: {} };
+  return { id, agent: 'helper', input: 'the task', ...nothing, ...more };
+}
+
 export class Scenario {
   rows: RunRows;
   now = startAt;
@@ -41,17 +47,7 @@ export class Scenario {
 
   constructor(given: { limits?: Partial<Limits>; delayMs?: number; llmAttempts?: number } = {}) {
     const { limits = {}, delayMs = 0, llmAttempts = listing.llmAttempts } = given;
-    const asked = {
-      id: 'run_1',
-      agent: 'helper',
-      input: 'the task',
-      key: null,
-      tenant: null,
-      threadId: null,
-      tags: {},
-      model: null,
-    };
-    this.rows = acceptRun({ ...asked, delayMs, limits }, { ...listing, llmAttempts }, this.now);
+    this.rows = acceptRun(askedRun('run_1', { delayMs, limits }), { ...listing, llmAttempts }, this.now);
     this.check();
   }
 
