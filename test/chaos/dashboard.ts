@@ -5,6 +5,7 @@
 import { type ConnectionOptions, createPostgresBackend, type Job, Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import pg from 'pg';
+import { replaceQueue } from './replace-queue.js';
 import { until } from './until.js';
 
 export interface JobRef {
@@ -109,13 +110,7 @@ function postgresGround({ databaseUrl }: QueueServices): RawGround {
     new Queue(`pawl-${name}`, { connection: pool }, createPostgresBackend) as unknown as Queue;
   return {
     queue: (name) => kept(queues, name, open),
-    async wipe() {
-      const { rows } = await pool.query<{ name: string }>(
-        `select format('%I.%I', schemaname, tablename) as name from pg_tables
-         where schemaname = 'bullmq' and tablename not like '%migration%' and tablename not like '%version%'`,
-      );
-      await pool.query(`truncate ${rows.map(({ name }) => name).join(', ')} cascade`);
-    },
+    wipe: () => replaceQueue(pool),
     async close() {
       for (const queue of queues.values()) await queue.close();
       await pool.end();

@@ -1,17 +1,9 @@
 /** Faults of the queue where Postgres holds it: the tables of schema `bullmq` emptied, put back as they were, or dropped. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type pg from 'pg';
+import { replaceQueue } from '../replace-queue.js';
 import { between, type FaultMaker } from './faults.js';
 
 const target = 'schema bullmq';
-
-async function tables(client: pg.Client): Promise<string> {
-  const { rows } = await client.query<{ name: string }>(
-    `select format('%I.%I', schemaname, tablename) as name from pg_tables
-     where schemaname = 'bullmq' and tablename !~ 'migration|version'`,
-  );
-  return rows.map(({ name }) => name).join(', ');
-}
 
 /** What the queue needs to know; the rest is history. */
 const kept = ['meta', 'job'];
@@ -23,7 +15,7 @@ export const bullmqSchemaFaults: FaultMaker[] = [
     make: ({ postgres }) =>
       postgres.use(async (client) => {
         const { rows } = await client.query<{ jobs: number }>('select count(*)::int as jobs from bullmq.job');
-        await client.query(`truncate ${await tables(client)} cascade`);
+        await replaceQueue(client);
         return { target, details: { jobs: rows[0]?.jobs ?? 0 } };
       }),
   },
@@ -37,10 +29,10 @@ export const bullmqSchemaFaults: FaultMaker[] = [
         for (const table of kept) await client.query(`create table bullmq_old.${table} as table bullmq.${table}`);
         const ageMs = 2 * between(random, times.awayMs);
         await delay(ageMs);
-        await client.query('begin');
-        await client.query(`truncate ${await tables(client)} cascade`);
-        for (const table of kept) await client.query(`insert into bullmq.${table} table bullmq_old.${table}`);
-        await client.query('commit');
+        await replaceQueue(
+          client,
+          kept.map((table) => `insert into bullmq.${table} table bullmq_old.${table}`),
+        );
         await queues.resumeAll();
         return { target, details: { ageMs } };
       }),

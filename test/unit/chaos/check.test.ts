@@ -366,7 +366,7 @@ describe('the checker', () => {
     const evidence = goodHistory();
     spoil(evidence);
     const report = judge(evidence);
-    expect([...new Set(report.breaches.map(({ invariant }) => invariant))].sort(), texts(report)).toEqual(names.sort());
+    expect(namesOf(report), texts(report)).toEqual(names.sort());
     expect(report.verdict).toBe('failed');
   });
 
@@ -374,6 +374,26 @@ describe('the checker', () => {
     const evidence = goodHistory();
     crashTwice(evidence, 1);
     expect(judge(evidence).breaches).toEqual([]);
+  });
+
+  it('accepts that a crash of the server takes an unwritten claim with it, whose call is made again', () => {
+    const evidence = goodHistory();
+    claimInVain(evidence, 2);
+    crashServer(evidence);
+    expect(judge(evidence).breaches).toEqual([]);
+  });
+
+  it('finds that a claim went without a crash of the server', () => {
+    const evidence = goodHistory();
+    claimInVain(evidence, 2);
+    expect(namesOf(judge(evidence))).toEqual(['I4', 'section 5']);
+  });
+
+  it('finds that a crash of the server took the claim of a once call, which waits for the disk', () => {
+    const evidence = goodHistory();
+    claimInVain(evidence, 3);
+    crashServer(evidence);
+    expect(namesOf(judge(evidence))).toEqual(['I4', 'I6', 'section 5']);
   });
 
   it('finds a secret in a text, and does not repeat it', () => {
@@ -459,6 +479,10 @@ describe('the report', () => {
   });
 });
 
+function namesOf({ breaches }: { breaches: { invariant: string }[] }): string[] {
+  return [...new Set(breaches.map(({ invariant }) => invariant))].sort();
+}
+
 function texts({ breaches }: { breaches: { text: string }[] }): string {
   return breaches.map(({ text }) => text).join('\n');
 }
@@ -538,6 +562,26 @@ function standStill({ tables }: Evidence): void {
   const created = at(tables.events, (event) => event.run_id === 'run_2' && event.type === 'run.created');
   run.created_at = earlier(run.created_at, 60_000);
   created.at = String(run.created_at);
+}
+
+/** The last attempt of a step as if it had been claimed before, and its call made, by a claim of which nothing is left. */
+function claimInVain({ workers, ledger }: Evidence, seq: number): void {
+  const gapsOf = workers.flatMap((line) =>
+    line.what === 'gap' && line.runId === 'run_1' && line.seq === seq ? [line] : [],
+  );
+  const claimed = last(gapsOf, ({ gap }) => gap === 'after_claim');
+  const lost = gapsOf.filter(
+    ({ token, gap }) => token === claimed.token && (gap === 'after_claim' || gap === 'after_call'),
+  );
+  workers.splice(workers.indexOf(claimed), 0, ...lost.map((line) => ({ ...line, token: 'run_1/forgotten' })));
+  const hit = last(ledger, (one) => one.seq === seq && one.runId === 'run_1');
+  ledger.push({ ...hit, n: ledger.length + 1, applied: false, deduped: true });
+}
+
+function crashServer({ nemesis, meta }: Evidence): void {
+  const kind = 'postgres_immediate_restart';
+  const span = { beganAt: meta.startedAt, endedAt: meta.endedAt };
+  nemesis.push({ id: 100, kind, target: 'postgres', ...span, details: {}, inFlight: [], failed: null });
 }
 
 /** Step 2 of the first run as if it had crashed once more, of which so many were counted. */

@@ -104,16 +104,19 @@ function ofLastAttempt(dossier: Dossier, step: Line<StepDump>): Breach[] {
   return [];
 }
 
+/** One call an attempt; a claim that the server forgot may have called as well, under the number that the next one got again. */
 function ofCalls(dossier: Dossier, step: Line<StepDump>, traces: readonly Trace[]): Breach[] {
+  const forgotten = dossier.forgotten.filter(({ seq }) => seq === step.seq);
   if (step.kind === 'llm') {
     const calls = dossier.modelCalls.filter((call) => call.seq === step.seq);
-    if (calls.length <= traces.length) return [];
+    if (calls.length <= traces.length + forgotten.length) return [];
     const text = `step ${step.seq} asked the model ${calls.length} times in ${traces.length} attempts`;
     return [breachOf(name, dossier, text, see('model', ...calls), ...traces.map(({ where }) => where))];
   }
   const hits = dossier.hits.filter((hit) => hit.seq === step.seq);
   return [...byKey(hits, (hit) => hit.attempt)].flatMap(([attempt, ofAttempt]) => {
-    if (ofAttempt.length === 1 && traces.some((trace) => trace.attempt === attempt)) return [];
+    const most = 1 + forgotten.filter((line) => line.attempt === attempt).length;
+    if (ofAttempt.length <= most && traces.some((trace) => trace.attempt === attempt)) return [];
     const text = `step ${step.seq} called its tool ${ofAttempt.length} times as attempt ${attempt}`;
     return [breachOf(name, dossier, text, see('ledger', ...ofAttempt), ...traces.map(({ where }) => where))];
   });

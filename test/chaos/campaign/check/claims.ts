@@ -57,7 +57,7 @@ function ofClaimed(dossier: Dossier, traces: readonly Trace[], lines: readonly L
   return lines.flatMap((line) => {
     if (line.gap !== 'after_claim' || line.token === null) return [];
     const trace = traces.find(({ token }) => token === line.token);
-    if (trace?.attempt === line.attempt) return [];
+    if (trace?.attempt === line.attempt || dossier.forgotten.includes(line)) return [];
     const left = trace === undefined ? 'left no trace' : `is known as attempt ${trace.attempt}`;
     const text = `the claim of step ${line.seq} as attempt ${line.attempt} ${left}`;
     return [breachOf('I4', dossier, text, see('workers', line))];
@@ -128,6 +128,7 @@ export function checkSwallowed(evidence: Evidence, dossiers: readonly Dossier[])
       const step = dossier?.steps.find((candidate) => candidate.seq === seq);
       if (dossier === undefined || step === undefined || token === null) return [];
       const trace = tracesOf(dossier, step).find((candidate) => candidate.token === token);
+      if (trace === undefined && dossier.forgotten.some((line) => line.token === token)) return [];
       if (trace === undefined) {
         const text = `step ${step.seq}: what was committed by the claim ${token} is gone, its reply was swallowed`;
         return [breachOf('I4', dossier, text, `nemesis ${fault.id}`)];

@@ -12,6 +12,7 @@ import type {
   EventDump,
   Evidence,
   Expected,
+  Fault,
   Hit,
   MessageDump,
   ModelCall,
@@ -42,6 +43,8 @@ export interface Dossier {
   modelCalls: Line<ModelCall>[];
   clients: Line<ClientCall>[];
   deliveries: Line<DeliveryLine>[];
+  /** Claims that Postgres gave and forgot: see `forgottenIn`. */
+  forgotten: Line<GapLine>[];
 }
 
 export function dossiersOf(evidence: Evidence): Dossier[] {
@@ -54,10 +57,11 @@ export function dossiersOf(evidence: Evidence): Dossier[] {
   const calls = byKey(numbered(evidence.model), (call) => call.plan);
   const clients = byKey(numbered(evidence.clients), (call) => call.runId);
   const deliveries = byKey(numbered(evidence.workers).filter(isDelivery), (line) => line.runId);
+  const crashes = evidence.nemesis.filter(({ kind }) => kind === 'postgres_immediate_restart');
   const plans = new Map(evidence.expected.map((expected) => [expected.key, expected]));
   return numbered(tables.runs).map((run) => {
     const expected = plans.get(run.key ?? '') ?? null;
-    return {
+    const dossier = {
       run,
       expected,
       steps: (steps.get(run.id) ?? []).sort((a, b) => a.seq - b.seq),
@@ -69,6 +73,27 @@ export function dossiersOf(evidence: Evidence): Dossier[] {
       clients: clients.get(run.id) ?? [],
       deliveries: deliveries.get(run.id) ?? [],
     };
+    return { ...dossier, forgotten: forgottenIn(dossier, crashes) };
+  });
+}
+
+/** How long what was committed without waiting for the disk may not be on it: three turns of the server's writer, and as much again. */
+const unwrittenMs = 1_200;
+
+/**
+ * A claim whose loss is harmless does not wait for the disk: a crash of the server takes it away, and where its worker is gone
+ * as well nothing tells of it. The step is claimed again as if for the first time. The claim of a `once` call waits.
+ */
+function forgottenIn(
+  { steps, attempts, deliveries }: Pick<Dossier, 'steps' | 'attempts' | 'deliveries'>,
+  crashes: readonly Fault[],
+): Line<GapLine>[] {
+  return deliveries.flatMap((line) => {
+    if (line.what !== 'gap' || line.gap !== 'after_claim' || line.token === null) return [];
+    const step = steps.find(({ seq }) => seq === line.seq);
+    if (step === undefined || step.effect === 'once') return [];
+    if (tracesOf({ attempts }, step).some(({ token }) => token === line.token)) return [];
+    return crashes.some(({ beganAt, endedAt }) => line.at >= beganAt - unwrittenMs && line.at <= endedAt) ? [line] : [];
   });
 }
 

@@ -10,7 +10,8 @@ export function checkUsage(dossier: Dossier): Breach[] {
   for (const step of dossier.steps) {
     const traces = tracesOf(dossier, step);
     all.push(...traces);
-    // What a call under way has cost is not known yet.
+    // What a call under way has cost is not known yet; what one cost that the server forgot, never.
+    if (dossier.forgotten.some(({ seq }) => seq === step.seq)) continue;
     if (step.kind !== 'llm' || step.status === 'running' || traces.some(isEstimate)) continue;
     const billed = dossier.modelCalls.filter((call) => call.seq === step.seq && call.usage !== null);
     for (const what of ['inputTokens', 'outputTokens'] as const) {
