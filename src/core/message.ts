@@ -2,6 +2,7 @@
  * Messages: what the model and the agent said to one another. A message is stored once, under the step that made it, and
  * never changed. Pawl's own shape is provider-neutral; src/openai writes it in a provider's words.
  */
+import type { Reason } from './run.js';
 
 export interface ToolCall {
   /** Nine alphanumerics, made by Pawl from the call's seq: unique in a run and accepted by every provider. */
@@ -11,12 +12,17 @@ export interface ToolCall {
   arguments: string;
 }
 
+/** Words of Pawl's own that were said where the agent was not at hand, so that it can say them in its words. */
+export type Said =
+  | { word: 'notExecuted'; about: [reason: Reason] }
+  | { word: 'toolTimedOut'; about: [name: string, timeoutMs: number, tries: number] };
+
 export type Message =
   /** `summary`: the content is the summary of the turns before that seq; `calls`: a line for each of their last finished calls. */
   | { role: 'user'; content: string; summary?: { before: number; calls: string[] } }
   | { role: 'assistant'; content: string | null; toolCalls: ToolCall[]; reasoning?: string }
   /** `error`: the code of the call's error, where it has one; the model is told by the content. */
-  | { role: 'tool'; callId: string; name: string; content: string; error?: string };
+  | { role: 'tool'; callId: string; name: string; content: string; error?: string; said?: Said };
 
 /**
  * A stored message. (seq, pos) orders the history: the task is (0, 0); an LLM step writes its reply at (its seq, 0); the

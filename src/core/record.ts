@@ -8,7 +8,7 @@ import type { WindowState } from './context.js';
 import { type Admission, type Decision, decide, notExecuted } from './decide.js';
 import { type Draft, unknownOutcome } from './draft.js';
 import { isClosed } from './limits.js';
-import { callIdOf, type ToolCall } from './message.js';
+import { callIdOf, type Said, type ToolCall } from './message.js';
 import type { Outcome, StorableText } from './outcome.js';
 import { noUsage, type Reserve, type RunState, type Usage } from './run.js';
 import { type StepState, summaryName } from './step.js';
@@ -96,7 +96,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       draft.endRun('failed', decision.reason, decision.error);
       return { recorded: true, ended: 'completed' };
     case 'observe':
-      return observe(draft, step, decision.observation, decision.error, decision.note);
+      return observe(draft, step, decision.observation, decision.error, { note: decision.note ?? null });
     case 'retry': {
       const { inMs, error } = decision;
       if (decision.budgetTokens !== null) draft.run.budgetTokens = decision.budgetTokens;
@@ -160,7 +160,8 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       draft.completeRun(decision.output, 'stopped_early');
       return { recorded: true, ended: 'cancelled' };
     case 'keep':
-      if (outcome.kind === 'tool_value') return observe(draft, step, outcome.value, null, outcome.note);
+      if (outcome.kind === 'tool_value')
+        return observe(draft, step, outcome.value, null, { note: outcome.note ?? null });
       draft.complete(step, contentOf(outcome));
       draft.event('step.completed', step.seq);
       return { recorded: true, ended: 'completed' };
@@ -310,7 +311,7 @@ export function observe(
   step: StepState,
   answer: StorableText,
   error: { code: string; message: string } | null,
-  note: StepState['note'] = null,
+  { note = null, said }: { note?: StepState['note']; said?: Said } = {},
 ): Recorded {
   const { name, callHash } = step;
   const wasClosed = isDenied(draft.run.conduct, name);
@@ -329,6 +330,7 @@ export function observe(
       name,
       content: answer.text,
       ...(error === null ? {} : { error: error.code }),
+      ...(said === undefined ? {} : { said }),
     },
     answer.tokens,
   );
@@ -361,10 +363,11 @@ function hasCallBefore(draft: Draft, step: StepState): boolean {
     .some((other) => other.turnSeq === step.turnSeq && other.name === step.name && other.seq < step.seq);
 }
 
-/** Answers a call that will not run any more because the run has reached its deadline. */
+/** Answers a call that will not run any more because the run has reached its deadline: often without its agent at hand. */
 export function closeCall(draft: Draft, step: StepState): void {
   const { text, tokens } = notExecuted(wordsOf(draft.run.language), 'deadline');
-  observe(draft, step, { text, tokens, full: null }, { code: 'not_executed', message: text });
+  const said: Said = { word: 'notExecuted', about: ['deadline'] };
+  observe(draft, step, { text, tokens, full: null }, { code: 'not_executed', message: text }, { said });
 }
 
 function markUnknown(

@@ -5,10 +5,11 @@
 import { finishAtDeadline, redriveRun } from './commands.js';
 import type { Draft } from './draft.js';
 import { deadlineActsAt, isClosed } from './limits.js';
+import type { Said } from './message.js';
 import { closeCall, dieUnknown, lostUsage, observe } from './record.js';
 import { isFinal } from './run.js';
 import { claimLimit, crashLimit, type StepState } from './step.js';
-import { wordsOf } from './words.js';
+import { sayIn, wordsOf } from './words.js';
 
 /** Why a claim is dead: its worker is, its living worker no longer lists it, or its deadline is long past. */
 export type ClaimDeath = 'crash' | 'dropped' | 'overdue';
@@ -61,13 +62,10 @@ function countDeath(draft: Draft, step: StepState, death: ClaimDeath, error: { c
       step.failures += 1;
       if (step.failures < step.maxAttempts) break;
       if (step.kind === 'tool') {
-        const text = wordsOf(draft.run.language).toolTimedOut(step.name, step.timeoutMs, step.failures);
-        observe(
-          draft,
-          step,
-          { text, tokens: Math.ceil(text.length / 2), full: null },
-          { code: 'timeout', message: text },
-        );
+        const said: Said = { word: 'toolTimedOut', about: [step.name, step.timeoutMs, step.failures] };
+        const text = sayIn(wordsOf(draft.run.language), said);
+        const answer = { text, tokens: Math.ceil(text.length / 2), full: null };
+        observe(draft, step, answer, { code: 'timeout', message: text }, { said });
         return;
       }
       return draft.die(step, { reason: draft.run.finishingAs ?? 'attempts_exhausted', error }, null);

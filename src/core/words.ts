@@ -7,6 +7,7 @@ import type { Issue } from './issues.js';
 import { cleanText } from './json-writer.js';
 import type { Language } from './language.js';
 import type { Repetition } from './loop.js';
+import type { Said, StoredMessage } from './message.js';
 import type { OnLimit, Reason } from './run.js';
 
 export interface Words {
@@ -113,6 +114,20 @@ function textOf(say: (...about: unknown[]) => unknown, about: unknown[]): string
   } catch {
     return null;
   }
+}
+
+export function sayIn(words: Words, said: Said): string {
+  return said.word === 'notExecuted' ? words.notExecuted(...said.about) : words.toolTimedOut(...said.about);
+}
+
+/** A history with all that Pawl said in it in these words, also what maintenance said, which knows no agent's. */
+export function inWords(messages: readonly StoredMessage[], words: Words): StoredMessage[] {
+  return messages.map((stored) => {
+    const { message } = stored;
+    if (message.role !== 'tool' || message.said === undefined) return stored;
+    const content = sayIn(words, message.said);
+    return content === message.content ? stored : { ...stored, tokens: null, message: { ...message, content } };
+  });
 }
 
 const limitsInEnglish: Partial<Record<Reason, string>> = {

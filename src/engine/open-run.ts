@@ -8,6 +8,7 @@ import { roughTokens, tokensOf, type WindowRule, type WindowState } from '../cor
 import { factLines, type KnownFact } from '../core/fact.js';
 import type { StoredMessage } from '../core/message.js';
 import { continueThread, type Earlier } from '../core/thread.js';
+import { inWords } from '../core/words.js';
 import type { Claimed } from './gaps.js';
 
 export interface Opening {
@@ -67,5 +68,7 @@ async function threadOf(
   if (claim.run.threadId === null) return [];
   const found = await earlierInThread();
   if (found === null) return null;
-  return found.earlier === null ? [] : continueThread(found.earlier, roomTokens, words);
+  const { earlier } = found;
+  if (earlier === null) return [];
+  return continueThread({ ...earlier, messages: inWords(earlier.messages, words) }, roomTokens, words);
 }

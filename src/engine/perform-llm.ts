@@ -15,6 +15,7 @@ import { retryDelayMs } from '../core/retry.js';
 import { costOf, noUsage, type Reason, type Reserve, type Usage } from '../core/run.js';
 import { callHash, canonicalJson, cleanText } from '../core/storable.js';
 import { isWithdrawn, type StoppedTool } from '../core/tool-stop.js';
+import { inWords } from '../core/words.js';
 import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
 import { countOnce } from './count-once.js';
@@ -119,9 +120,9 @@ function modelOf(performance: LlmPerformance): string {
   return models.includes(llmName) ? llmName : (models[0] ?? llmName);
 }
 
-/** Clients store the task uncounted; every other message carries its count. */
-async function countTask({ claim, llm }: LlmPerformance, model: string): Promise<StoredMessage[]> {
-  const history = [...claim.messages];
+/** Clients store the task uncounted; every other message carries its count, but for one said in other words than it was. */
+async function countTask({ agent, claim, llm }: LlmPerformance, model: string): Promise<StoredMessage[]> {
+  const history = inWords(claim.messages, agent.words);
   for (const [at, stored] of history.entries()) {
     if (stored.tokens === null) history[at] = { ...stored, tokens: await countOnce(llm, stored, model, taskOf) };
   }

@@ -856,6 +856,18 @@ describe('models in order', () => {
   });
 });
 
+it('what maintenance said in the place of a tool is told in the words of the agent, from then on', async () => {
+  const hung = tool('look', { attempts: 1, takesMs: 600_000 });
+  const words = { toolTimedOut: (name: string, ms: number, tries: number) => `${name} is slow (${ms} ms, ${tries})` };
+  const model = llm(inTurn(asks('look'), asks('other'), 'the end'));
+  await town.startWorker({ agents: [agent([hung], { words })], llm: model });
+  const id = await town.start({ agent: 'helper' });
+  expect(await town.settled(id, 300_000)).toMatchObject({ output: 'the end' });
+  const told = model.requests.slice(1).map(({ messages }) => messages.find(({ role }) => role === 'tool')?.content);
+  expect(told).toEqual(Array(2).fill('look is slow (30000 ms, 1)'));
+  town.check(id);
+});
+
 describe('verify', () => {
   const rate = defineTool({ name: 'rate', description: 'the rate', effect: 'none', execute: () => ({ rate: 0.25 }) });
   const askRate = asks('rate');
