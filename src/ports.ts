@@ -113,6 +113,8 @@ export interface Store {
   recall(reader: FactReader, asked: { query: string; most: number; all: boolean }): Promise<KnownFact[]>;
   /** The last run of the thread that said anything, itself apart; null: there is none. */
   earlierInThread(runId: string): Promise<Earlier | null>;
+  /** What the run began with, the messages of seqs up to 0 in order, also those that are no longer shown. */
+  openingMessages(runId: string): Promise<StoredMessage[]>;
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
   unsettledOnce(runId: string, callHashes: readonly string[]): Promise<Map<string, number>>;
   /** What the run's calls came to, in order; of very many characters the newest. For agents that verify their answers. */

@@ -102,6 +102,8 @@ export interface AnswerLook {
   task: string;
   /** Of all calls of the run so far, in order, also of those no longer sent to the model; `error`: the code of one that failed. */
   toolResults: readonly (ToolResult & { error: string | null })[];
+  /** What the run began with beside its task: facts, and what the earlier runs of its thread were asked, got and answered. */
+  known?: readonly string[];
   /** Of the agent. */
   language?: Language;
 }

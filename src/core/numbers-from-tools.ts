@@ -1,6 +1,6 @@
 /**
  * numbersFromTools: a `verify` for agents whose answers are made of figures. Every number of the answer has to stand in a
- * tool result or in the task, or to follow from there: rounded, as a percentage, summed, counted, compared. A tool that said
+ * tool result, in the task or in what the run began with beside it, or to follow from there: rounded, as a percentage, summed, counted, compared. A tool that said
  * 0.25 founds 25 % and not 25. What is a number and what is a date or a list's numbering: numerals.ts. Pure.
  */
 import type { AnswerLook } from './agent.js';
@@ -102,18 +102,19 @@ const mostGroups = 400;
 const shownNumbers = 10;
 
 /**
- * Objects to an answer with numbers that no tool result and no part of the task founds; for an agent's `verify`. It judges
+ * Objects to an answer with numbers that no tool result, no part of the task, no fact and no earlier run of its thread founds;
+ * for an agent's `verify`. It judges
  * digits, not words: "a quarter" passes. Numbers that a run may use besides, such as a tax rate of the instructions, are
  * given as part of the task: `(answer, look) => numbersFromTools(answer, { ...look, task: look.task + ' 19 %' })`.
  */
 export function numbersFromTools(
   answer: unknown,
-  { task, toolResults, language = 'en' }: AnswerLook,
+  { task, toolResults, known = [], language = 'en' }: AnswerLook,
 ): string | undefined {
   const claims = claimsIn(answer);
   if (claims.length === 0) return;
   const ground = new Ground(claims);
-  layGround(ground, task, toolResults);
+  layGround(ground, [task, ...known], toolResults);
   let open = [...ground.open()];
   for (let before = Number.POSITIVE_INFINITY; open.length > 0 && open.length < before; ) {
     before = open.length;
@@ -174,15 +175,15 @@ function plainValue({ value, ratio }: Claim): number {
   return ratio === null ? value : value * ratio;
 }
 
-/** Holds the claims against all that stands in the task and the results, and then against what follows from there. */
-function layGround(ground: Ground<Claim>, task: string, toolResults: AnswerLook['toolResults']): void {
+/** Holds the claims against all that stands in the given texts and the results, and then against what follows from there. */
+function layGround(ground: Ground<Claim>, given: readonly string[], toolResults: AnswerLook['toolResults']): void {
   const groups: Group[] = [];
   const alike: Alike = new Map();
   const read = (text: string, value: unknown, name: string) => {
     if (typeof value === 'object' && value !== null) collect(value, name, groups, ground, alike);
     else collectText(text, name, groups, ground, alike);
   };
-  read(task, parse(task), 'task');
+  for (const [at, text] of given.entries()) read(text, parse(text), `given ${at}`);
   for (const { name, text, value } of toolResults) read(text, value, name);
   for (const group of [...groups, ...[...alike.values()].map((numbers) => ({ numbers }))]) {
     if (ground.open().size === 0) return;

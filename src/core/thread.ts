@@ -84,6 +84,25 @@ function tokensOfOne(message: Message): number {
   return roughTokens((message.content ?? '') + (message.reasoning ?? '') + calls);
 }
 
+/**
+ * What a run knows from its beginning on, by the messages of seqs up to 0: facts, and of each earlier run its task, the results
+ * of its tools and its answer. What it said besides, and what was objected to, it does not know.
+ */
+export function knownTexts(messages: readonly StoredMessage[]): string[] {
+  const texts = messages.flatMap(({ seq, pos, message }) =>
+    seq === 0 && pos > 0 && message.role === 'user' ? [message.content] : [],
+  );
+  for (const seq of new Set(messages.map((stored) => stored.seq).filter((of) => of < 0))) {
+    const group = messages.filter((stored) => stored.seq === seq).map(({ message }) => message);
+    const [task] = group;
+    const last = group.at(-1);
+    if (task?.role === 'user') texts.push(task.content);
+    for (const message of group) if (message.role === 'tool') texts.push(message.content);
+    if (last?.role === 'assistant' && last.toolCalls.length === 0) texts.push(last.content ?? '');
+  }
+  return texts;
+}
+
 /** With ids of calls that no call of the run itself has: those begin with a c. */
 function number(groups: readonly Message[][]): StoredMessage[] {
   let made = 0;

@@ -250,7 +250,7 @@ async function readReply(performance: LlmPerformance, sent: LlmReply, asked: Ask
       : calls.length === 0
         ? agent.checkOutput(content ?? '')
         : null;
-  const verdict = answer?.ok === true ? await verifyAnswer(performance, answer.value) : accepted;
+  const verdict = answer?.ok === true ? await verifyAnswer(performance, answer.value, asked.brought) : accepted;
   if (verdict.is === 'aborted') return abortedCall(performance, reply.usage);
   if (verdict.is === 'unknown') return failedCall(performance, { ...verdict.failure, usage: reply.usage }, null, asked);
   const objection = answer !== null && !answer.ok ? answer.fault : verdict.objection;

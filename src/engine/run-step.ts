@@ -90,6 +90,7 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
           post.whileReachable(async () => ({ earlier: await post.store.earlierInThread(claim.run.id) }), null),
         recall: (query, most) => post.whileReachable(() => post.store.recall(run, { query, most, all: true }), null),
         toolResults: (maxChars) => post.whileReachable(() => post.store.toolResults(claim.run.id, maxChars), null),
+        openingMessages: () => post.whileReachable(() => post.store.openingMessages(run.id), null),
         ids: post.ids,
         log,
       })

@@ -3,8 +3,10 @@
  * outcome. An answer that could not be judged is not given out: the step fails and is tried again, as one without an answer.
  */
 import { describeThrown } from '../core/errors.js';
+import type { StoredMessage } from '../core/message.js';
 import type { LlmFailure } from '../core/outcome.js';
 import { cleanText, cutMiddle } from '../core/storable.js';
+import { knownTexts } from '../core/thread.js';
 import type { StoredResult } from '../ports.js';
 import { raceCall } from './calls.js';
 import { asValue, type Look } from './guard-turns.js';
@@ -25,9 +27,16 @@ const shownChars = 2_000_000;
 export interface Judgement extends Pick<Look, 'agent' | 'claim' | 'call'> {
   /** What the run's calls came to; null: the worker stops before the database answers. */
   toolResults(maxChars: number): Promise<StoredResult[] | null>;
+  /** What the run began with, also what its window has left behind; null: as above. */
+  openingMessages(): Promise<StoredMessage[] | null>;
 }
 
-export async function verifyAnswer(judgement: Judgement, answer: unknown): Promise<Verdict> {
+/** `brought`: what the request brought along, which no row holds yet. */
+export async function verifyAnswer(
+  judgement: Judgement,
+  answer: unknown,
+  brought: readonly StoredMessage[] | null,
+): Promise<Verdict> {
   const { agent, claim, call } = judgement;
   const { verify, words, language } = agent;
   if (verify === null) return accepted;
@@ -36,9 +45,13 @@ export async function verifyAnswer(judgement: Judgement, answer: unknown): Promi
   const toolResults = stored.map(({ arguments: given, ...result }) => {
     return { ...result, arguments: asValue(given), value: asValue(result.text) };
   });
+  // A run without a thread is always shown all that it began with.
+  const began = brought ?? (claim.run.threadId === null ? claim.messages : await judgement.openingMessages());
+  if (began === null) return { is: 'aborted' };
+  const known = knownTexts(began);
   const task = claim.messages.find(({ seq }) => seq === 0)?.message.content ?? '';
   const timeoutMs = Math.max(verifyTimeoutMs.least, Math.min(verifyTimeoutMs.most, call.remainingMs()));
-  const raced = await raceCall(call, timeoutMs, () => verify(answer, { task, toolResults, language }));
+  const raced = await raceCall(call, timeoutMs, () => verify(answer, { task, toolResults, known, language }));
   switch (raced.ended) {
     case 'returned':
       if (raced.value === undefined || raced.value === null) return accepted;

@@ -48,6 +48,14 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
     createRuns: (runs) => answering(() => createRuns(pool, runs)),
     recall: (reader, asked) => answering(() => recall(reader, asked)),
     earlierInThread: (runId) => answering(() => earlierInThread(pool, runId)),
+    openingMessages: (runId) =>
+      answering(async () => {
+        const { rows } = await pool.query<MessageRow>(
+          'select seq, pos, tokens, body from pawl.messages where run_id = $1 and seq <= 0 order by seq, pos',
+          [runId],
+        );
+        return rows.map(readMessage);
+      }),
     noteLate: (token, note, usage = null) =>
       answering(async () => {
         await pool.query(

@@ -117,6 +117,10 @@ export function createMemoryStore(tables: Tables): Store {
       const { run, messages } = earlier;
       return { run, messages: inOrder(messages.filter(({ seq }) => isShown(seq, run))) };
     },
+    async openingMessages(runId) {
+      requireReachable(tables);
+      return inOrder((tables.runs.get(runId)?.messages ?? []).filter(({ seq }) => seq <= 0));
+    },
     async noteLate(token, note, usage) {
       requireReachable(tables);
       for (const { attempts } of tables.runs.values()) {

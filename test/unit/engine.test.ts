@@ -9,6 +9,7 @@ import { wordsOf } from '../../src/core/words.js';
 import type { LlmRequest } from '../../src/ports.js';
 import { inTurn, type Script } from '../../src/testing/script.js';
 import { scriptedLlm } from '../../src/testing/scripted-llm.js';
+import { remember } from '../../src/tools/remember.js';
 import { text } from '../support/scenario.js';
 import { Town, type TownWorker } from '../support/town.js';
 
@@ -895,6 +896,34 @@ describe('verify', () => {
     town.check(id);
   });
 
+  it('knows the numbers of facts and of the earlier runs of its thread, and not those it had to take back', async () => {
+    const numerate = agent([remember, rate] as never, { verify: numbersFromTools });
+    const script: Script = ({ messages }) => {
+      const task = messages.findLast(({ role, content }) => role === 'user' && content?.startsWith('say ') === true);
+      const [, first = '', second] = /^say ([^;\n]*)(?:; then ([^\n]*))?/.exec(task?.content ?? '') ?? [];
+      if (first.startsWith('keep') && messages.at(-1)?.role !== 'tool')
+        return { calls: [{ name: 'remember', arguments: { key: 'budget', value: 'it is 1250 EUR' } }] };
+      const refused = messages.at(-1)?.content?.includes('was not accepted') === true;
+      const digits = { 'forty-two': '42', 'seventy-seven': '77', 'twelve fifty': '1250' };
+      return refused ? (second ?? 'nothing') : (digits[first as keyof typeof digits] ?? first);
+    };
+    await town.startWorker({ agents: [numerate], llm: llm(script) });
+    const says = async (input: string, threadId: string | null = null) => {
+      const id = await town.start({ agent: 'helper', input, threadId });
+      const { output } = await town.settled(id);
+      town.check(id);
+      return output;
+    };
+    expect(await says('say twelve fifty; then no fact was there')).toBe('no fact was there');
+    expect(await says('say keep; then done')).toBe('keep');
+    expect(await says('say twelve fifty; then no fact was there')).toBe('1250');
+    expect(await says('say the number 42 was told me', 'desk')).toBe('the number 42 was told me');
+    expect(await says('say seventy-seven; then I take it back', 'desk')).toBe('I take it back');
+    expect(await says('say seventy-seven; then it was taken back', 'desk')).toBe('it was taken back');
+    expect(await says('say forty-two; then it is forgotten', 'desk')).toBe('42');
+    expect(await says('say forty-two; then it was said elsewhere', 'other')).toBe('it was said elsewhere');
+  });
+
   it('sees the task and every result of the run, whole, the failed ones too, and the value of a structured answer', async () => {
     const seen: unknown[] = [];
     const long = defineTool({
@@ -923,6 +952,7 @@ describe('verify', () => {
       { ok: true },
       {
         task: 'do it',
+        known: [],
         language: 'en',
         toolResults: [
           { name: 'long', arguments: {}, text: 'x'.repeat(1_000), value: 'x'.repeat(1_000), error: null },

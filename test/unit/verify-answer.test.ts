@@ -11,7 +11,7 @@ function performance(verify: () => Promise<undefined>, timeoutMs: number) {
   const call = new Call('token', 0, null, () => 0);
   call.begin({ ...scenario.step(1), timeoutMs });
   const agent = defineAgent({ name: 'helper', instructions: 'Help.', verify });
-  const claim = { messages: scenario.rows.messages };
+  const claim = { messages: scenario.rows.messages, run: scenario.run };
   return { call, it: { agent, claim, call, toolResults: async () => [] } as unknown as Judgement };
 }
 
@@ -26,7 +26,7 @@ it.each([
   async (left, ms) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
-      const verdict = verifyAnswer(performance(hangs, left).it, 'a');
+      const verdict = verifyAnswer(performance(hangs, left).it, 'a', null);
       await vi.advanceTimersByTimeAsync(ms);
       expect(await verdict).toMatchObject({
         is: 'unknown',
@@ -40,7 +40,7 @@ it.each([
 
 it('a verify is left behind when its claim is lost', async () => {
   const { call, it: performed } = performance(hangs, 10_000);
-  const verdict = verifyAnswer(performed, 'a');
+  const verdict = verifyAnswer(performed, 'a', null);
   await Promise.resolve();
   setImmediate(() => call.abort('lost'));
   expect(await verdict).toEqual({ is: 'aborted' });
