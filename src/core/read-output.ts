@@ -1,7 +1,7 @@
 /**
  * read_output: the tool that every agent with tools has besides its own, so that the model can read a long output whole of
- * which it was shown a part. It is there from the start of a run, or the prompt's head would change. Its name is Pawl's. What
- * it does is engine/read-output.ts: no code of a user's runs in it.
+ * which it was shown a part. It is there from the start of a run, or the prompt's head would change, and it is short, since
+ * every prompt pays for it. Its name is Pawl's. What it does is engine/perform-tool.ts: no code of a user's runs in it.
  */
 import { defineTool, type Tool } from './tool.js';
 import type { Words } from './words.js';
@@ -38,9 +38,9 @@ export function readOutputTool(words: Words, beside: readonly Tool[]): Tool {
     input: {
       type: 'object',
       properties: {
-        step: { type: 'integer', minimum: 1, maximum: 2_147_483_647 },
-        offset: { type: 'integer', minimum: 0, maximum: 2_000_000_000 },
-        limit: { type: 'integer', minimum: 1, maximum: pageChars.most },
+        step: { type: 'integer' },
+        offset: { type: 'integer' },
+        limit: { type: 'integer' },
       },
       required: ['step'],
     },
@@ -52,10 +52,18 @@ export function readOutputTool(words: Words, beside: readonly Tool[]): Tool {
   return Object.freeze({ ...tool, queue, builtIn: true });
 }
 
-/** `args` as the tool's schema lets them pass. */
+const mostOfStep = 2_147_483_647;
+const mostOffset = 2_000_000_000;
+
+/** `args` as the tool's schema lets them pass, brought within their bounds: a schema that states them costs each prompt more. */
 export function readPageAsked(args: unknown): PageAsked {
-  const { step, offset = 0, limit = pageChars.usual } = args as Partial<PageAsked>;
-  return { step: step ?? 0, offset, limit };
+  const { step = 0, offset = 0, limit = pageChars.usual } = args as Partial<PageAsked>;
+  const within = (value: number, least: number, most: number) => Math.min(Math.max(value, least), most);
+  return {
+    step: within(step, 0, mostOfStep),
+    offset: within(offset, 0, mostOffset),
+    limit: within(limit, 1, pageChars.most),
+  };
 }
 
 /** What the model is told: the page under a line that says where it stands, or why there is none. */

@@ -219,8 +219,7 @@ const english: Words = {
   cut: (chars) => `\n[… ${chars} characters left out …]\n`,
   cutOutput: ({ chars, step, offset }) =>
     `\n[… ${chars} characters left out; read_output {"step":${step},"offset":${offset}} goes on here …]\n`,
-  readOutput: () =>
-    'Reads a tool output of which a part was left out. step and offset: as the notice in it says; offset and limit count characters.',
+  readOutput: () => 'Reads on in a tool output that was cut: step and offset as its notice says, limit in characters.',
   outputPage: ({ step, name, from, to, total }) =>
     `[characters ${from} to ${to} of ${total} of the output of step ${step}, ${name}${to < total ? `; go on at offset ${to}` : ''}]`,
   noOutput: (step) => `Step ${step} is no tool call of this run that has an output.`,
@@ -326,7 +325,7 @@ const chinese: Words = {
   cut: (chars) => `\n[… 省略 ${chars} 个字符 …]\n`,
   cutOutput: ({ chars, step, offset }) =>
     `\n[… 省略 ${chars} 个字符;用 read_output {"step":${step},"offset":${offset}} 可从此处继续阅读 …]\n`,
-  readOutput: () => '阅读被省略了一部分的工具输出。step 和 offset 见其中的提示;offset 和 limit 按字符计。',
+  readOutput: () => '续读被截断的工具输出:step 和 offset 见其提示,limit 按字符计。',
   outputPage: ({ step, name, from, to, total }) =>
     `[步骤 ${step}(${name})输出共 ${total} 个字符,以下为第 ${from} 至 ${to} 个${to < total ? `;从 offset ${to} 继续` : ''}]`,
   noOutput: (step) => `步骤 ${step} 不是本次运行中有输出的工具调用。`,

@@ -121,7 +121,7 @@ describe('the version of an agent', () => {
   const version = (change: object = {}) => defineAgent({ ...base, ...change }).version;
 
   it('is the same in every process and changes with whatever the model is shown', () => {
-    expect(version()).toBe('9e364ff1720387b4');
+    expect(version()).toBe('a1b8d25cd4d02635');
     const tool = { name: 'search', description: 'Searches', input: z.object({ q: z.string() }), execute: () => null };
     const changes = [
       { instructions: 'Analyse!' },

@@ -1177,7 +1177,10 @@ describe('read_output', () => {
     [{ step: 2, offset: 9_000 }, 'The output of step 2 has 9000 characters: there is nothing at offset 9000.'],
     [{ step: 1 }, 'Step 1 is no tool call of this run that has an output.'],
     [{ step: 77 }, 'Step 77 is no tool call'],
-    [{ step: 2, limit: 1_000_000 }, 'limit: expected'],
+    [{ step: 2, limit: 1_000_000 }, '[characters 0 to 9000 of 9000'],
+    [{ step: 1e300, offset: -7, limit: -1 }, 'Step 2147483647 is no tool call'],
+    [{ step: 2, offset: -7, limit: -1 }, '[characters 0 to 1 of 9000'],
+    [{ step: 2, limit: 'all' }, 'limit: expected'],
   ])('asked for %j, says where the page stands or why there is none', async (args, told) => {
     const model = llm(inTurn(asks('dump'), read(args), 'read'));
     await town.startWorker({ agents: [agent([export_('none')])], llm: model });
