@@ -32,4 +32,6 @@ export default defineConfig({
       context: { facts: 10 },
     }),
   ],
+  // Finds facts by what they mean, too. Where the provider has no such model, they are found by their words.
+  embeddingModel: 'text-embedding-3-small',
 });

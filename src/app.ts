@@ -15,7 +15,7 @@ import type { OnGap } from './engine/gaps.js';
 import { Maintenance } from './engine/maintain.js';
 import { createRuns, type Runs } from './engine/runs.js';
 import { startWorker } from './engine/worker.js';
-import type { Clock, Ids, Llm, Log } from './ports.js';
+import type { Clock, Embedder, Ids, Llm, Log } from './ports.js';
 import { checkSchema } from './postgres/migrate.js';
 import { asPawlError, createLane, createPool, workerPoolSize } from './postgres/pool.js';
 import { createReads } from './postgres/reads.js';
@@ -107,6 +107,7 @@ export interface WorkerSettings extends ServiceSettings {
   role: 'all' | 'steps' | 'maintenance';
   agents: readonly Agent[];
   llm: Llm;
+  embedder?: Embedder | null;
   /** Deliveries at once for each queue. */
   concurrency: number;
   /** Queues to serve; null: `llm`, `tool` and every pool of the agents' tools. */
@@ -159,6 +160,7 @@ export async function startWorkerProcess(settings: WorkerSettings): Promise<Work
         {
           ...parts,
           llm: settings.llm,
+          embedder: settings.embedder ?? null,
           agents: new Map(settings.agents.map((agent) => [agent.name, agent])),
           workers: createWorkers(pool, {
             url: settings.databaseUrl,

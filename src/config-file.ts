@@ -17,6 +17,7 @@ export interface LoadedConfig {
   /** Each with a model. */
   agents: readonly Agent[];
   models: ReadonlyMap<string, ModelSettings>;
+  embeddingModel: string | null;
 }
 
 const names = ['pawl.config.ts', 'pawl.config.mts', 'pawl.config.js', 'pawl.config.mjs'];
@@ -49,6 +50,8 @@ export async function loadConfigFile(path: string, options: { defaultModel: stri
     file,
     agents: exported.agents.map((agent) => agent.withDefaultModel(options.defaultModel)),
     models: exported.models,
+    // A config made by another copy of Pawl may not have it.
+    embeddingModel: exported.embeddingModel ?? null,
   };
 }
 

@@ -6,6 +6,7 @@
 import type { Draft } from './core/draft.js';
 import type { PawlError } from './core/errors.js';
 import type { FactReader, KnownFact } from './core/fact.js';
+import type { Candidate, Vector } from './core/likeness.js';
 import type { Message, StoredMessage } from './core/message.js';
 import type { OutageRule, ToolFailure } from './core/outage.js';
 import type { LlmAnswer } from './core/outcome.js';
@@ -111,6 +112,13 @@ export interface Store {
    * newest first, where there is room.
    */
   recall(reader: FactReader, asked: { query: string; most: number; all: boolean }): Promise<KnownFact[]>;
+  /**
+   * The same facts for another to rank, as full text orders them, at most so many: each with its vector of the model, where
+   * one is kept.
+   */
+  factsToRank(reader: FactReader, asked: { query: string; model: string; most: number }): Promise<Candidate[]>;
+  /** Keeps the vectors of facts, in the place of those of another model. */
+  keepVectors(model: string, vectors: readonly { id: number; vector: Vector }[]): Promise<void>;
   /** The last run of the thread that said anything, itself apart; null: there is none. */
   earlierInThread(runId: string): Promise<Earlier | null>;
   /** What the run began with, the messages of seqs up to 0 in order, also those that are no longer shown. */
@@ -306,6 +314,13 @@ export interface LlmRequest {
   temperature: number | null;
   maxOutputTokens: number | null;
   timeoutMs: number;
+}
+
+/** Makes vectors of texts that can be compared, by a model at its provider. */
+export interface Embedder {
+  readonly model: string;
+  /** A vector for each text, in order. Rejects with what went wrong, in words for people. */
+  embed(texts: readonly string[], signal: AbortSignal): Promise<Vector[]>;
 }
 
 export interface Llm {

@@ -13,7 +13,7 @@ import type { EmbeddedPostgres } from './embedded/start.js';
 import type { Runs } from './engine/runs.js';
 import type { HttpServer } from './http/server.js';
 import type { OpenAiSettings } from './openai/llm.js';
-import type { Llm, Log } from './ports.js';
+import type { Embedder, Llm, Log } from './ports.js';
 import { migrate } from './postgres/migrate.js';
 
 export interface App {
@@ -114,6 +114,7 @@ export async function runWorker(
   const config = await loadAgents(settings, role);
   if (config !== null) refuseMissingKey(settings, config);
   const llm = await createLlm(settings, config, log);
+  const embedder = await createEmbedder(settings, config, log);
   nameUndeclaredEffects(config, log);
   const database = await openDatabase(settings, log);
   let worker: WorkerProcess;
@@ -125,6 +126,7 @@ export async function runWorker(
       role,
       agents: config?.agents ?? [],
       llm,
+      embedder,
       concurrency: settings.concurrency,
       queues: settings.queues,
       heartbeatMs: settings.heartbeatMs,
@@ -261,6 +263,13 @@ export async function createLlm(
   // Loaded here, since no command but a worker's needs a provider.
   const { createOpenAiLlm } = await import('./openai/llm.js');
   return createOpenAiLlm(openAiSettings(settings, config, log));
+}
+
+async function createEmbedder(settings: Settings, config: LoadedConfig | null, log: Log): Promise<Embedder | null> {
+  const model = config?.embeddingModel ?? null;
+  if (model === null) return null;
+  const { createOpenAiEmbedder } = await import('./openai/embed.js');
+  return createOpenAiEmbedder(openAiSettings(settings, config, log), model);
 }
 
 export function openAiSettings(

@@ -341,12 +341,13 @@ function retryOf(retry: Options): Agent['retry'] {
 }
 
 function loopOf(loop: Options): LoopRule {
-  loop.knowsOnly(['identicalCalls', 'cycle', 'sameArguments', 'toolFailures']);
+  loop.knowsOnly(['identicalCalls', 'cycle', 'sameArguments', 'toolFailures', 'likeness']);
   return Object.freeze({
     identicalCalls: loop.integer('identicalCalls', 3, 2, 1_000),
     cycle: loop.integer('cycle', 4, 1, longestCycle),
     sameArguments: loop.integer('sameArguments', 10, 2, 10_000),
     toolFailures: loop.integer('toolFailures', 3, 1, 1_000),
+    likeness: loop.optionalNumber('likeness', 0.5, 1) ?? 0.92,
   });
 }
 

@@ -25,11 +25,17 @@ export interface ModelSettings {
 export interface ConfigOptions {
   agents: readonly Agent[];
   models?: Readonly<Record<string, ModelSettings>>;
+  /**
+   * Finds facts by what they mean, and repeated calls in other words: the name of a model for `/embeddings`, whose address
+   * and key stand in `models` as any other's do. Left out: words alone are compared.
+   */
+  embeddingModel?: string;
 }
 
 export interface Config {
   readonly agents: readonly Agent[];
   readonly models: ReadonlyMap<string, ModelSettings>;
+  readonly embeddingModel: string | null;
 }
 
 const mark = Symbol.for('pawl.config');
@@ -40,8 +46,17 @@ export function isConfig(value: unknown): value is Config {
 
 export function defineConfig(options: ConfigOptions): Config {
   const config = Options.of('defineConfig', options);
-  config.knowsOnly(['agents', 'models']);
-  return Object.freeze({ [mark]: true, agents: agentsOf(config), models: modelsOf(config.nested('models')) });
+  config.knowsOnly(['agents', 'models', 'embeddingModel']);
+  const models = modelsOf(config.nested('models'));
+  return Object.freeze({ [mark]: true, agents: agentsOf(config), models, embeddingModel: embeddingModelOf(config) });
+}
+
+function embeddingModelOf(config: Options): string | null {
+  const { embeddingModel } = config.given;
+  if (embeddingModel === undefined) return null;
+  if (typeof embeddingModel !== 'string' || !/^\S{1,200}$/.test(embeddingModel))
+    return config.refuse('embeddingModel', "a model's name, without spaces");
+  return embeddingModel;
 }
 
 function agentsOf(config: Options): readonly Agent[] {

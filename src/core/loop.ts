@@ -14,6 +14,8 @@ export interface LoopRule {
   sameArguments: number;
   /** Turns in a row whose calls all failed before the run ends. */
   toolFailures: number;
+  /** Where an embedding model is configured: how near, by cosine, two calls in other words are that count as the same. */
+  likeness: number;
 }
 
 /** How high the ladder is climbed. */
@@ -27,14 +29,28 @@ export interface Repetition {
   turns: number;
   /** Whether the results were the same as well. */
   sameResults: boolean;
+  /** The calls were the same only by what they say. */
+  reworded?: boolean;
 }
 
-/** The repetition a run is in, the highest rung first; null: none. */
-export function findRepetition(conduct: Conduct | null, rule: LoopRule): Repetition | null {
+/**
+ * The repetition a run is in, the highest rung first; null: none. `alike`: by distance, from 1, turns in a row that asked for
+ * what the turn so many before them did, if only in other words, and got the same.
+ */
+export function findRepetition(
+  conduct: Conduct | null,
+  rule: LoopRule,
+  alike: readonly number[] = [],
+): Repetition | null {
   if (conduct === null) return null;
   let found: Repetition | null = beforeTheBreaker(conduct, rule);
   for (let period = 1; period <= Math.min(rule.cycle, conduct.asked.length); period++) {
-    for (const repetition of [identical(conduct, rule, period), sameArguments(conduct, rule, period)]) {
+    const reworded = identical(alike, rule, period);
+    for (const repetition of [
+      identical(conduct.same, rule, period),
+      sameArguments(conduct, rule, period),
+      reworded && { ...reworded, reworded: true },
+    ]) {
       if (repetition !== null && (found === null || heightOf(repetition) > heightOf(found))) found = repetition;
     }
   }
@@ -53,8 +69,8 @@ function heightOf({ rung }: Repetition): number {
 }
 
 /** A repetition after the model was told has its calls withheld; one more, and the answer is asked for. */
-function identical(conduct: Conduct, rule: LoopRule, period: number): Repetition | null {
-  const same = conduct.same[period - 1] ?? 0;
+function identical(counts: readonly number[], rule: LoopRule, period: number): Repetition | null {
+  const same = counts[period - 1] ?? 0;
   const beyond = same - period * (rule.identicalCalls - 1);
   if (beyond < 0) return null;
   const rung = beyond === 0 ? 'tell' : beyond === 1 ? 'withhold' : 'answer';

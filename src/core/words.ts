@@ -164,8 +164,9 @@ const english: Words = {
   maxCalls: (name, most) =>
     `not executed: ${name} may be called ${most === 1 ? 'once' : `${most} times`} in a run, and was. Go on with what you have.`,
   notStarted: (name, message) => `${name} could not start, and did nothing${message === '' ? '' : `: ${message}`}.`,
-  repeats: ({ rung, period, turns, sameResults }) => {
-    const what = period === 1 ? 'made the same calls' : `gone through the same cycle of ${period} turns of calls`;
+  repeats: ({ rung, period, turns, sameResults, reworded }) => {
+    const calls = period === 1 ? 'made the same calls' : `gone through the same cycle of ${period} turns of calls`;
+    const what = reworded === true ? `${calls} in other words` : calls;
     const got = sameResults
       ? 'and got the same results. Making them again will not change them'
       : 'whatever they returned';
@@ -275,8 +276,9 @@ const chinese: Words = {
   objectedTo: (name, objection) => `${name} 未执行:${objection}\n请用符合要求的参数重新调用,或者换一种方式。`,
   maxCalls: (name, most) => `未执行:${name} 在一次运行中最多可调用 ${most} 次,已经用完。请用已有的结果继续。`,
   notStarted: (name, message) => `${name} 未能开始,什么也没有做${message === '' ? '' : `:${message}`}。`,
-  repeats: ({ rung, period, turns, sameResults }) => {
-    const what = period === 1 ? '发出同样的调用' : `重复同样的 ${period} 轮调用`;
+  repeats: ({ rung, period, turns, sameResults, reworded }) => {
+    const calls = period === 1 ? '发出同样的调用' : `重复同样的 ${period} 轮调用`;
+    const what = reworded === true ? `换个说法${calls}` : calls;
     const got = sameResults ? ',得到的结果也相同,再次调用不会有变化' : ',无论返回什么';
     const next =
       rung === 'tell'

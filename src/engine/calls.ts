@@ -55,11 +55,12 @@ export type Stop = Pick<AbortController, 'signal'>;
 
 /**
  * Runs work under the call's deadline and its abort, and does not wait for work that heeds neither: what it does later is
- * nobody's business. `work` gets the signal that fires at either.
+ * nobody's business. `work` gets the signal that fires at either, and may hold a race of its own.
  */
 export function raceCall<T>(call: Call, timeoutMs: number, work: (stop: Stop) => T | Promise<T>): Promise<Raced<T>> {
   if (call.cause !== null || timeoutMs <= 0) return Promise.resolve({ ended: 'not_started' });
   const stopped = new AbortController();
+  const outer = call.onAbort;
   return new Promise((resolve) => {
     let isOver = false;
     const end = (raced: Raced<T>) => {
@@ -67,7 +68,7 @@ export function raceCall<T>(call: Call, timeoutMs: number, work: (stop: Stop) =>
       if (isOver) return;
       isOver = true;
       clearTimeout(timer);
-      call.onAbort = null;
+      if (call.onAbort === abort) call.onAbort = outer;
       resolve(raced);
     };
     // The race ends before its signal fires, or work that heeds the signal would seem to have ended by itself.
@@ -78,7 +79,11 @@ export function raceCall<T>(call: Call, timeoutMs: number, work: (stop: Stop) =>
     // In whole milliseconds, since Node keeps a list of timers for each duration that it meets.
     const waitMs = Math.ceil(timeoutMs);
     const timer = setTimeout(() => stop({ ended: 'timeout' }, `timed out after ${timeoutMs} ms`), waitMs);
-    call.onAbort = () => stop({ ended: 'aborted' }, `aborted: ${call.cause}`);
+    const abort = () => {
+      stop({ ended: 'aborted' }, `aborted: ${call.cause}`);
+      outer?.();
+    };
+    call.onAbort = abort;
     // What throws before it first waits has thrown all the same.
     (async () => work(stopped))().then(
       (value) => end({ ended: 'returned', value }),

@@ -3,11 +3,10 @@
  * whether the breaker is open, and whether the run repeats itself. The rules are core/loop.ts; this puts them to work.
  */
 import type { Agent, StopLook } from '../core/agent.js';
-import type { Conduct } from '../core/conduct.js';
 import { isSummary } from '../core/context.js';
 import { describeThrown } from '../core/errors.js';
 import { turnsLeft } from '../core/limits.js';
-import { brokenBy, findRepetition, goesOn } from '../core/loop.js';
+import { brokenBy, findRepetition } from '../core/loop.js';
 import type { StoredMessage, ToolCall } from '../core/message.js';
 import type { Outcome, PlannedCall } from '../core/outcome.js';
 import type { Reason } from '../core/run.js';
@@ -33,8 +32,11 @@ export type TurnsGuard =
 /** How long code of the user's may take to look at a run. */
 const lookTimeoutMs = 5_000;
 
-/** `lastBecause`: the limit that makes this call the last already; then nothing is repeated any more. */
-export function guardTurns({ agent, claim }: Look, lastBecause: Reason | null): TurnsGuard {
+/**
+ * `lastBecause`: the limit that makes this call the last already; then nothing is repeated any more. `alike`: what
+ * findRepetition is told of calls in other words.
+ */
+export function guardTurns({ agent, claim }: Look, lastBecause: Reason | null, alike: readonly number[]): TurnsGuard {
   const { conduct, limits } = claim.run;
   if (lastBecause !== null) return { go: true, lastBecause, repetition: null };
   const broken = brokenBy(conduct, agent.loop);
@@ -42,7 +44,7 @@ export function guardTurns({ agent, claim }: Look, lastBecause: Reason | null): 
     const message = `every tool call of ${broken.turns} turns in a row failed; the last error: ${broken.lastError}`;
     return { go: false, outcome: { kind: 'stop', reason: 'breaker_open', error: { code: 'breaker_open', message } } };
   }
-  const found = findRepetition(conduct, agent.loop);
+  const found = findRepetition(conduct, agent.loop, alike);
   if (found === null) return { go: true, lastBecause: null, repetition: null };
   const tools = [...new Set(lastTurn(claim.messages).calls.map((call) => call.name))];
   if (found.rung === 'answer' && limits.onLimit === 'fail') {
@@ -76,14 +78,11 @@ export function noticeOf(
   return notices.length === 0 ? null : notices.join('\n\n');
 }
 
-/** The calls of a reply, those that go on with a repetition the model was told of not to be executed. */
-export function withhold<Planned extends Pick<PlannedCall, 'name' | 'callHash' | 'fault'>>(
-  calls: Planned[],
-  conduct: Conduct | null,
-  repetition: AskedRepetition,
+/** Calls that go on with a repetition the model was told of, not to be executed. */
+export function withhold<Planned extends Pick<PlannedCall, 'name' | 'fault'>>(
+  calls: readonly Planned[],
   words: Words,
 ): Planned[] {
-  if (repetition?.rung !== 'withhold' || !goesOn(conduct, repetition, calls)) return calls;
   return calls.map((call) =>
     call.fault === null ? { ...call, fault: { text: words.withheld(call.name), tokens: 0, code: 'withheld' } } : call,
   );

@@ -9,6 +9,7 @@ import { type Conduct, isDenied } from '../core/conduct.js';
 import { assemblePrompt, budgetAfterOverflow, chooseWindow, type Window, type WindowRule } from '../core/context.js';
 import { historyInJson, instructInJson, readJsonCalls } from '../core/json-calls.js';
 import { guardLlmStep, roomForSummary } from '../core/limits.js';
+import { goesOn } from '../core/loop.js';
 import type { StoredMessage } from '../core/message.js';
 import type { CallFault, LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
 import { retryDelayMs } from '../core/retry.js';
@@ -19,6 +20,7 @@ import { inWords } from '../core/words.js';
 import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
 import { countOnce } from './count-once.js';
+import type { Embeddings } from './embeddings.js';
 import type { Claimed } from './gaps.js';
 import { type AskedRepetition, guardTurns, noticeOf, stopEarly, withhold } from './guard-turns.js';
 import { type Opening, openRun } from './open-run.js';
@@ -32,6 +34,8 @@ export interface LlmPerformance extends Judgement, Opening {
   llm: Llm;
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
   unsettledOnce(callHashes: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  /** Null: where no embedding model is configured. */
+  embeddings: Embeddings | null;
   ids: Ids;
   log(): Log;
 }
@@ -46,7 +50,7 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   if (early !== null) return early;
   const guard = guardLlmStep(claim.run, claim.now);
   if (!guard.go) return { kind: 'limit', reason: guard.reason };
-  const turns = guardTurns(performance, guard.lastBecause);
+  const turns = guardTurns(performance, guard.lastBecause, await alikeTurns(performance));
   if (!turns.go) return turns.outcome;
   const { lastBecause, repetition } = turns;
   const model = modelOf(performance);
@@ -80,6 +84,12 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const { failure } = answered;
   const budgetTokens = failure.class === 'overflow' ? budgetAfterOverflow(history, window, rule) : null;
   return failedCall(performance, failure, budgetTokens, asked);
+}
+
+/** Turns in a row that repeat others in other words; none where there is nothing to compare, or nothing to compare it by. */
+async function alikeTurns({ agent, call, claim, embeddings }: LlmPerformance): Promise<readonly number[]> {
+  if (embeddings === null || claim.run.finishingAs !== null) return [];
+  return embeddings.alikeTurns(call, claim.messages, agent.loop);
 }
 
 /** A summary in the place of the turn, where turns would have to be left out without it. */
@@ -294,7 +304,8 @@ async function planCalls(
 ): Promise<PlannedCall[]> {
   const { agent, claim, llm } = performance;
   const planned = given.map((call) => planCall(agent, claim, call));
-  const calls = withhold(planned, claim.run.conduct, repetition, agent.words);
+  const goesOn = await goesOnWith(performance, planned, repetition);
+  const calls = goesOn ? withhold(planned, agent.words) : planned;
   const faulty = calls.some((call) => call.fault !== null);
   const faults = faulty
     ? await llm.countTokens(
@@ -309,6 +320,19 @@ async function planCalls(
     fault: call.fault === null ? null : { ...call.fault, tokens: faults[index] ?? 0 },
     identicalTo: call.effect === 'once' ? (identical.get(call.callHash) ?? null) : null,
   }));
+}
+
+/** Whether these calls go on with a repetition whose calls are withheld. */
+async function goesOnWith(
+  { agent, call, claim, embeddings }: LlmPerformance,
+  planned: readonly CheckedCall[],
+  repetition: AskedRepetition,
+): Promise<boolean> {
+  if (repetition?.rung !== 'withhold') return false;
+  if (goesOn(claim.run.conduct, repetition, planned)) return true;
+  if (embeddings === null || repetition.reworded !== true) return false;
+  const { period } = repetition;
+  return embeddings.sayTheSame(call, planned, { messages: claim.messages, period, likeness: agent.loop.likeness });
 }
 
 type CheckedCall = Omit<PlannedCall, 'identicalTo'>;

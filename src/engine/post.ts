@@ -4,8 +4,22 @@
  */
 import type { Agent } from '../core/agent.js';
 import { PawlError } from '../core/errors.js';
-import type { Clock, Consumer, Delivery, Dispatch, Heart, Ids, Llm, Log, Queue, Store, Watch } from '../ports.js';
+import type {
+  Clock,
+  Consumer,
+  Delivery,
+  Dispatch,
+  Embedder,
+  Heart,
+  Ids,
+  Llm,
+  Log,
+  Queue,
+  Store,
+  Watch,
+} from '../ports.js';
 import { Call } from './calls.js';
+import { Embeddings } from './embeddings.js';
 import type { Claimed, Gap, OnGap } from './gaps.js';
 import { Suspects } from './suspects.js';
 import { ToolHealth } from './tool-health.js';
@@ -15,6 +29,8 @@ export interface PostParts {
   watch: Watch;
   queue: Queue;
   llm: Llm;
+  /** Left out: relevance and likeness are judged by words alone. */
+  embedder?: Embedder | null;
   clock: Clock;
   ids: Ids;
   log: Log;
@@ -34,6 +50,7 @@ export class Post {
   private readonly calls = new Map<string, Call>();
   readonly suspects: Suspects;
   readonly toolHealth: ToolHealth;
+  readonly embeddings: Embeddings | null;
   private heart: Heart | null = null;
   private id = '';
   private consumer: Consumer | null = null;
@@ -46,6 +63,8 @@ export class Post {
   constructor(private readonly parts: PostParts) {
     this.serves = new Map([...parts.agents.values()].map((agent) => [agent.name, agent.version]));
     this.toolHealth = new ToolHealth(parts);
+    const { embedder = null } = parts;
+    this.embeddings = embedder === null ? null : new Embeddings({ ...parts, embedder });
     this.suspects = new Suspects({ ...parts, dispatch: (dispatches) => this.dispatch(dispatches) });
   }
 

@@ -76,6 +76,8 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
     throw new PawlError('internal', `claimed a step of ${claim.run.agent}, which is not served here`);
   const { run, step } = claim;
   const log = () => post.log.child({ runId: run.id, seq: step.seq, attempt: step.attempt });
+  const recall = (asked: { query: string; most: number; all: boolean }) =>
+    post.embeddings === null ? post.store.recall(run, asked) : post.embeddings.recall(call, run, asked);
   call.begin(claim.step);
   return claim.step.kind === 'llm'
     ? performLlm({
@@ -88,7 +90,8 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
           post.whileReachable(() => post.store.unsettledOnce(claim.run.id, hashes), new Map<string, number>()),
         earlierInThread: () =>
           post.whileReachable(async () => ({ earlier: await post.store.earlierInThread(claim.run.id) }), null),
-        recall: (query, most) => post.whileReachable(() => post.store.recall(run, { query, most, all: true }), null),
+        recall: (query, most) => post.whileReachable(() => recall({ query, most, all: true }), null),
+        embeddings: post.embeddings,
         toolResults: (maxChars) => post.whileReachable(() => post.store.toolResults(claim.run.id, maxChars), null),
         openingMessages: () => post.whileReachable(() => post.store.openingMessages(run.id), null),
         ids: post.ids,
@@ -101,7 +104,7 @@ async function perform(post: Post, claim: Claimed, call: Call): Promise<Outcome>
         llm: post.llm,
         readOutput: (page) => post.whileReachable(() => post.store.readOutput(run.id, page), 'stopping' as const),
         results: post.store,
-        recall: (query, most) => post.store.recall(run, { query, most, all: false }),
+        recall: (query, most) => recall({ query, most, all: false }),
         health: post.toolHealth,
         ids: post.ids,
         log,

@@ -85,7 +85,8 @@ export function createOpenAiLlm(settings: OpenAiSettings): Llm {
       // Read at every turn: another call of this process may have learnt in the meantime.
       const sentAs = known.dialect;
       const body = writeRequest(request, sentAs);
-      const got = await exchange(endpoint, body, { fetch, timeoutMs: until - performance.now(), signal });
+      const timeoutMs = until - performance.now();
+      const got = await exchange(endpoint, body, { path: '/chat/completions', fetch, timeoutMs, signal });
       const fault = got.got === 'answer' ? faultOf(got.answer, secrets) : null;
       if (fault === null || classify(fault).class !== 'terminal') return { body, got, fault };
       const change = adapt(sentAs, fault, body, known.changed);

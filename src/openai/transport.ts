@@ -6,10 +6,9 @@
 import OpenAI from 'openai';
 import { Agent, EnvHttpProxyAgent, fetch as undiciFetch } from 'undici';
 import { describeThrown } from '../core/errors.js';
-import { asObject } from './json.js';
+import { asObject, type JsonObject } from './json.js';
 import type { RawAnswer } from './read-fault.js';
 import { redact } from './redact.js';
-import type { WireRequest } from './write-request.js';
 
 /** Values of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as the composition root read them. */
 export interface ProxySettings {
@@ -63,11 +62,11 @@ export function createFetch(proxy: ProxySettings | null): Fetch {
   return (url, init) => undiciFetch(url, { ...init, headers: [...init.headers], dispatcher });
 }
 
-/** Sends the body as POST /chat/completions. Never rejects. `timeoutMs` covers the answer to its last byte. */
+/** Sends the body as a POST. Never rejects. `timeoutMs` covers the answer to its last byte. */
 export async function exchange(
   endpoint: Endpoint,
-  body: WireRequest,
-  options: { fetch: Fetch; timeoutMs: number; signal: AbortSignal },
+  body: JsonObject,
+  options: { path: '/chat/completions' | '/embeddings'; fetch: Fetch; timeoutMs: number; signal: AbortSignal },
 ): Promise<Exchange> {
   const { signal } = options;
   const nothing = (cause: 'timeout' | 'aborted' | 'connection' | 'unsendable', message: string, mayBeBilled: boolean) =>
@@ -114,7 +113,7 @@ export async function exchange(
         return Response.json({});
       },
     });
-    await client.post('/chat/completions', { body, signal: stop.signal });
+    await client.post(options.path, { body, signal: stop.signal });
   } catch (thrown) {
     fault ??= thrown;
   } finally {

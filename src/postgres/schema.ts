@@ -11,6 +11,7 @@ import {
   bigint,
   boolean,
   check,
+  customType,
   doublePrecision,
   index,
   integer,
@@ -29,6 +30,7 @@ import { attemptEnds, effects, stepKinds, stepStatuses, waitKinds } from '../cor
 export const pawl = pgSchema('pawl');
 
 const at = (name: string) => timestamp(name, { precision: 3, withTimezone: true });
+const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
 const oneOf = (column: string, values: readonly string[]) =>
   sql.raw(`${column} in (${values.map((value) => `'${value}'`).join(', ')})`);
 
@@ -403,10 +405,14 @@ export const facts = pawl.table(
     runId: text('run_id').notNull(),
     seq: integer('seq').notNull(),
     at: at('at').notNull().defaultNow(),
+    /** Of key and value by that model, as 32-bit floats, the low byte first; null until somebody recalls by meaning. */
+    vector: bytea('vector'),
+    vectorModel: text('vector_model'),
   },
   (t) => [
     index('facts_of').on(t.tenant, t.scope, t.owner, t.key, t.id.desc()),
     check('facts_scope', oneOf('scope', factScopes)),
     check('facts_sizes', sql.raw(`length(key) between 1 and 100 and length(value) between 1 and 2000`)),
+    check('facts_vector', sql.raw(`(vector is null) = (vector_model is null)`)),
   ],
 );

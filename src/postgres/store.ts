@@ -35,7 +35,7 @@ import { columnsOf, list, writeChanges } from './write.js';
 export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg.Pool } | null = null): Store {
   const cache = new RunCache();
   const claim = createClaims({ pool, lane: lanes?.claims ?? pool, cache });
-  const recall = createRecall(pool);
+  const facts = createRecall(pool);
   const writeRecord = createRecords({ lane: lanes?.records ?? pool, cache });
   return {
     claim: (request) => answering(() => claim(request)),
@@ -46,7 +46,9 @@ export function createStore(pool: pg.Pool, lanes: { claims: pg.Pool; records: pg
         return changed ?? changeRun(pool, runId, scope, rule, receipt);
       }),
     createRuns: (runs) => answering(() => createRuns(pool, runs)),
-    recall: (reader, asked) => answering(() => recall(reader, asked)),
+    recall: (reader, asked) => answering(() => facts.recall(reader, asked)),
+    factsToRank: (reader, asked) => answering(() => facts.factsToRank(reader, asked)),
+    keepVectors: (model, vectors) => answering(() => facts.keepVectors(model, vectors)),
     earlierInThread: (runId) => answering(() => earlierInThread(pool, runId)),
     openingMessages: (runId) =>
       answering(async () => {

@@ -30,6 +30,7 @@ export interface RunRows {
 export interface KeptFact extends NewFact {
   tenant: string;
   at: Date;
+  vector?: { model: string; of: Float32Array };
 }
 
 /** A step may be claimed this much before it is due, as in Postgres. */

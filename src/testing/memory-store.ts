@@ -5,7 +5,7 @@
 import { isShown } from '../core/context.js';
 import type { Draft } from '../core/draft.js';
 import { PawlError } from '../core/errors.js';
-import { type FactScope, wordsIn } from '../core/fact.js';
+import { type FactReader, type FactScope, wordsIn } from '../core/fact.js';
 import { countFailure, type Outage, takeTrial } from '../core/outage.js';
 import { isFinal } from '../core/run.js';
 import type { StepState } from '../core/step.js';
@@ -89,21 +89,29 @@ export function createMemoryStore(tables: Tables): Store {
       requireReachable(tables);
       return runs.map((run) => createRun(tables, run));
     },
-    async recall({ tenant, agent, threadId }, { query, most, all }) {
+    async recall(reader, { query, most, all }) {
       requireReachable(tables);
-      const owners: Record<FactScope, string | null> = { agent, tenant: '', thread: threadId };
-      const newest = new Map<string, KeptFact>();
-      for (const fact of tables.facts) {
-        const isMine = fact.tenant === (tenant ?? '') && fact.owner === owners[fact.scope];
-        if (isMine) newest.set(JSON.stringify([fact.scope, fact.key]), fact);
-      }
-      const wanted = wordsIn(query);
-      return [...newest.values()]
-        .map((fact) => ({ fact, found: wanted.filter((word) => fact.words.split(' ').includes(word)).length }))
+      return findFacts(tables, reader, query)
         .filter(({ found }) => all || found > 0)
-        .sort((a, b) => b.found - a.found || tables.facts.indexOf(b.fact) - tables.facts.indexOf(a.fact))
         .slice(0, most)
         .map(({ fact: { key, value, scope, at } }) => ({ key, value, scope, at }));
+    },
+    async factsToRank(reader, { query, model, most }) {
+      requireReachable(tables);
+      return findFacts(tables, reader, query)
+        .slice(0, most)
+        .map(({ fact, found }) => {
+          const { key, value, scope, at, vector } = fact;
+          const kept = vector?.model === model ? vector.of : null;
+          return { id: tables.facts.indexOf(fact), fact: { key, value, scope, at }, relevance: found, vector: kept };
+        });
+    },
+    async keepVectors(model, vectors) {
+      requireReachable(tables);
+      for (const { id, vector } of vectors) {
+        const fact = tables.facts[id];
+        if (fact !== undefined) fact.vector = { model, of: vector };
+      }
     },
     async earlierInThread(runId) {
       requireReachable(tables);
@@ -210,6 +218,20 @@ export function createMemoryStore(tables: Tables): Store {
       return results;
     },
   };
+}
+
+/** A reader's facts, the newest of each key, those with the most words of the query first. */
+function findFacts({ facts }: Tables, { tenant, agent, threadId }: FactReader, query: string) {
+  const owners: Record<FactScope, string | null> = { agent, tenant: '', thread: threadId };
+  const newest = new Map<string, KeptFact>();
+  for (const fact of facts) {
+    const isMine = fact.tenant === (tenant ?? '') && fact.owner === owners[fact.scope];
+    if (isMine) newest.set(JSON.stringify([fact.scope, fact.key]), fact);
+  }
+  const wanted = wordsIn(query);
+  return [...newest.values()]
+    .map((fact) => ({ fact, found: wanted.filter((word) => fact.words.split(' ').includes(word)).length }))
+    .sort((a, b) => b.found - a.found || facts.indexOf(b.fact) - facts.indexOf(a.fact));
 }
 
 /** As a unique index does: no rule gives a run a thread that another has. */

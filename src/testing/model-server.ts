@@ -7,12 +7,15 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answerFault, sendError, sendJson } from './faults.js';
-import { type Script, toReply } from './script.js';
-import { type Breach, findBreach } from './strictness.js';
-import { asJson, readRequest, writeCompletion } from './wire.js';
+import { type Script, type ScriptedFault, toReply } from './script.js';
+import { type Breach, findBreach, findEmbeddingBreach } from './strictness.js';
+import { asJson, asList, readRequest, writeCompletion, writeEmbeddings } from './wire.js';
+import { vectorOfWords } from './word-vectors.js';
 
 export interface ScriptedModelOptions {
   script: Script;
+  /** Vectors of texts, one each, or what goes wrong. Absent: texts are as near to one another as the words they share. */
+  embed?: (texts: readonly string[], model: string) => number[][] | ScriptedFault;
   /** 0 or absent: any free port. */
   port?: number;
   /** Where given, a request must bring it as its bearer key, else it is answered 401. */
@@ -23,9 +26,9 @@ export interface ScriptedModelOptions {
   log?: (request: RecordedRequest) => void;
 }
 
-/** A request for a completion as it came in. */
+/** A request as it came in. */
 export interface RecordedRequest {
-  /** Names in lower case; the bearer key is left out. */
+  /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
   /** The parsed body; undefined when it is no JSON. */
   body: unknown;
@@ -37,7 +40,9 @@ export interface ScriptedModel {
   /** Base URL for a client: `http://127.0.0.1:<port>/v1`. */
   url: string;
   requests: RecordedRequest[];
-  /** The breaches among them; a test of a sound client expects none. */
+  /** Requests for embeddings as they came in. */
+  embeddingRequests: RecordedRequest[];
+  /** The breaches among both; a test of a sound client expects none. */
   breaches: Breach[];
   /** Resolves when that many requests for a completion have come in, counted from the start. */
   received(count: number): Promise<void>;
@@ -47,6 +52,7 @@ export interface ScriptedModel {
 
 export async function startScriptedModel(options: ScriptedModelOptions): Promise<ScriptedModel> {
   const requests: RecordedRequest[] = [];
+  const embeddingRequests: RecordedRequest[] = [];
   const breaches: Breach[] = [];
   const waiting: { count: number; resolve: () => void }[] = [];
   const closing = new AbortController();
@@ -63,13 +69,8 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     const signal = AbortSignal.any([gone.signal, closing.signal]);
-    const { body, breach } = parse(await readBody(request));
-    const headers = Object.fromEntries(
-      Object.entries(request.headers).flatMap(([name, value]) =>
-        name === 'authorization' || value === undefined ? [] : [[name, String(value)] as const],
-      ),
-    );
-    record({ headers, body, breach });
+    const { body, breach } = parse(await readBody(request), findBreach);
+    record({ headers: headersOf(request), body, breach });
     if (breach !== null) return sendError(response, 400, { type: 'invalid_request_error', ...breach });
     const model = String(asJson(body).model);
     if (options.models !== undefined && !options.models.includes(model)) {
@@ -83,6 +84,23 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
     if (signal.aborted) return;
     if ('fault' in reply) await answerFault(reply, { request: asked, response, callIndex: index, signal });
     else sendJson(response, 200, writeCompletion(asked, reply, index));
+  }
+
+  async function embed(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { body, breach } = parse(await readBody(request), findEmbeddingBreach);
+    embeddingRequests.push({ headers: headersOf(request), body, breach });
+    if (breach !== null) {
+      breaches.push(breach);
+      return sendError(response, 400, { type: 'invalid_request_error', ...breach });
+    }
+    const { input, model } = asJson(body);
+    const texts = (Array.isArray(input) ? asList(input) : [input]).map(String);
+    const answer = options.embed?.(texts, String(model)) ?? texts.map(vectorOfWords);
+    if (Array.isArray(answer)) return sendJson(response, 200, writeEmbeddings(String(model), texts, answer));
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const signal = AbortSignal.any([gone.signal, closing.signal]);
+    await answerFault(answer, { request: readRequest({ model }), response, callIndex: 0, signal });
   }
 
   const server = createServer((request, response) => {
@@ -109,6 +127,7 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
       return sendJson(response, 200, { object: 'list', data });
     }
     if (request.method === 'POST' && path === '/v1/chat/completions') return complete(request, response);
+    if (request.method === 'POST' && path === '/v1/embeddings') return embed(request, response);
     sendError(response, 404, {
       message: `Unknown request URL: ${request.method} ${path}`,
       type: 'invalid_request_error',
@@ -123,6 +142,7 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
   return {
     url: `http://127.0.0.1:${port}/v1`,
     requests,
+    embeddingRequests,
     breaches,
     received: (count) =>
       requests.length >= count ? Promise.resolve() : new Promise((resolve) => void waiting.push({ count, resolve })),
@@ -142,10 +162,19 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-function parse(bytes: Buffer): { body: unknown; breach: Breach | null } {
+/** The bearer key is left out. */
+function headersOf(request: IncomingMessage): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(request.headers).flatMap(([name, value]) =>
+      name === 'authorization' || value === undefined ? [] : [[name, String(value)] as const],
+    ),
+  );
+}
+
+function parse(bytes: Buffer, find: (body: unknown) => Breach | null): { body: unknown; breach: Breach | null } {
   try {
     const body: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-    return { body, breach: findBreach(body) };
+    return { body, breach: find(body) };
   } catch (thrown) {
     const message = `We could not parse the JSON body of your request: ${String(thrown)}`;
     return { body: undefined, breach: { message, param: null, code: null } };

@@ -35,6 +35,21 @@ export function findBreach(body: unknown): Breach | null {
   );
 }
 
+/** The same of a request for embeddings. */
+export function findEmbeddingBreach(body: unknown): Breach | null {
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    return breach('The body must be a JSON object.');
+  const { model, input, ...rest } = body as Json;
+  const [unknown] = Object.keys(rest).filter((name) => !['encoding_format', 'dimensions', 'user'].includes(name));
+  if (unknown !== undefined) return breach(`Unknown parameter: '${unknown}'.`, unknown, 'unknown_parameter');
+  const texts = Array.isArray(input) ? input : [input];
+  const isText = (text: unknown) => typeof text === 'string' && text !== '' && text.length <= 8_192;
+  if (texts.length === 0 || texts.length > 10 || !texts.every(isText)) {
+    return breach("Invalid 'input': 1 to 10 texts of 1 to 8192 characters.", 'input', 'invalid_type');
+  }
+  return inText(body) ?? inParameters({ model, ...rest });
+}
+
 /** Half a surrogate pair anywhere, keys included. */
 function inText(value: unknown): Breach | null {
   const pending: unknown[] = [value];

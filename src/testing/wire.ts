@@ -100,3 +100,10 @@ export function writeCompletion(request: ScriptedRequest, answer: ScriptedAnswer
     ...(answer.usage !== 'missing' && { usage: answer.usage === undefined ? counted : answer.usage }),
   };
 }
+
+/** In the shape of the API, the last text first: whoever reads them goes by their index. */
+export function writeEmbeddings(model: string, texts: readonly string[], vectors: readonly (readonly number[])[]) {
+  const data = vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })).reverse();
+  const tokens = texts.reduce((sum, text) => sum + countRoughly(text), 0);
+  return { object: 'list', model, data, usage: { prompt_tokens: tokens, total_tokens: tokens } };
+}

@@ -7,6 +7,7 @@ import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Message } from '../../src/core/message.js';
 import type { LlmFailure } from '../../src/core/outcome.js';
+import { createOpenAiEmbedder } from '../../src/openai/embed.js';
 import { createOpenAiLlm, type OpenAiSettings } from '../../src/openai/llm.js';
 import type { Llm, LlmRequest, Log } from '../../src/ports.js';
 import {
@@ -436,13 +437,62 @@ describe('The adapter', () => {
   });
 });
 
+describe('The Embedder port, over HTTP', () => {
+  const startEmbedder = async (
+    options: Omit<ScriptedModelOptions, 'script'> = {},
+    over: Partial<OpenAiSettings> = {},
+  ) => {
+    const model = await startModel(inTurn('x'), options);
+    return { model, embedder: createOpenAiEmbedder({ baseUrl: model.url, apiKey, log, ...over }, 'vectors-1') };
+  };
+
+  it('gives each text its vector, in their order and whatever is in them', async () => {
+    const { model, embedder } = await startEmbedder({
+      embed: (texts) => texts.map((text) => [text.length, 0.5, -1e-9]),
+    });
+    const texts = ['a', 'half of \ud83d', '你好,世界', 'line\nbreak'];
+    const vectors = await embedder.embed(texts, never());
+    expect(vectors.map((vector) => vector[0])).toEqual(texts.map(({ length }) => length));
+    expect(vectors[0]).toEqual(Float32Array.from([1, 0.5, -1e-9]));
+    expect(model.embeddingRequests).toMatchObject([{ body: { model: 'vectors-1' } }]);
+    expect(model.breaches).toEqual([]);
+    expect(model.requests).toEqual([]);
+  });
+
+  it.each<[string, ScriptedModelOptions['embed'], RegExp]>([
+    ['an error', () => ({ fault: 'status', status: 429, message: `slow down, ${apiKey}` }), /^429 slow down, (?!sk-)/],
+    ['a page', () => ({ fault: 'html' }), /502 Bad Gateway/],
+    ['an error in 200', () => ({ fault: 'error_in_200', message: 'no such model' }), /no such model/],
+    ['no JSON', () => ({ fault: 'malformed_json' }), /no vector of text 0/],
+    ['too few', () => [[1]], /no vector of text 1/],
+    ['no numbers', () => ({ fault: 'raw', body: { data: [{ embedding: ['x'] }, { embedding: [1] }] } }), /of text 0/],
+    ['a lost connection', () => ({ fault: 'reset' }), /the connection failed/],
+  ])('rejects with what went wrong: %s', async (_, embed, message) => {
+    const { embedder } = await startEmbedder({ ...(embed && { embed }) });
+    const failed = await embedder.embed(['a', 'b'], never()).catch((error: Error) => error.message);
+    expect(failed).toMatch(message);
+    expect(failed).not.toContain(apiKey);
+  });
+
+  it('ends with its signal, and goes where its model is', async () => {
+    const { model, embedder } = await startEmbedder({ embed: () => ({ fault: 'hang' }) });
+    const stop = new AbortController();
+    const hanging = embedder.embed(['a'], stop.signal).catch((error: Error) => error.message);
+    await expect.poll(() => model.embeddingRequests.length).toBe(1);
+    stop.abort();
+    expect(await hanging).toBe('the call was aborted');
+    const elsewhere = await startEmbedder({}, { models: { 'vectors-1': { baseUrl: model.url, apiKey: 'other' } } });
+    expect(await elsewhere.embedder.embed(['a'], never()).catch((error: Error) => error.message)).toMatch(/^401 /);
+  });
+});
+
 describe('The scripted model', () => {
   it('lists its models and refuses other paths', async () => {
     const model = await startModel(inTurn('x'), { models: ['a', 'b'] });
     const headers = { authorization: `Bearer ${apiKey}` };
     const list = await (await fetch(`${model.url}/models`, { headers })).json();
     expect(list).toMatchObject({ object: 'list', data: [{ id: 'a' }, { id: 'b' }] });
-    expect((await fetch(`${model.url}/embeddings`, { method: 'POST', headers })).status).toBe(404);
+    expect((await fetch(`${model.url}/responses`, { method: 'POST', headers })).status).toBe(404);
     expect((await fetch(`${model.url}/models`)).status).toBe(401);
   });
 

@@ -660,6 +660,50 @@ export function storeContract(name: string, makeWorld: () => Promise<StoreWorld>
       });
     });
 
+    it('what a run began with is told whole, also what it is no longer shown', async () => {
+      const runId = await bench.start();
+      const brought = { seq: -1, pos: 0, tokens: 1, message: { role: 'user', content: 'before' } as const };
+      const window = { windowFrom: -1, digestBefore: -1 };
+      await bench.perform(runId, 1, { ...asks(look), window, opening: [brought] });
+      await bench.perform(runId, 2, value('seen'));
+      await bench.perform(runId, 3, { ...asks(look), window: { windowFrom: 3, digestBefore: 0 } });
+      const told = await bench.store.openingMessages(runId);
+      expect(told.map(({ seq, message }) => [seq, message.content])).toEqual([
+        [-1, 'before'],
+        [0, 'the task'],
+      ]);
+      expect(await bench.store.openingMessages('run_none')).toEqual([]);
+    });
+
+    it('facts keep the vectors of one model, and are given out with them to be ranked', async () => {
+      const reader = { tenant: randomUUID(), agent: 'helper', threadId: null };
+      const runId = await bench.start({ tenant: reader.tenant });
+      await bench.perform(runId, 1, asks(look));
+      const given = ['first apple', 'second', 'third apple pie'].map((text, n) => ({ key: `k${n}`, value: text }));
+      const learnt = { ...value('done'), facts: readFacts(given, reader) };
+      await bench.perform(runId, 2, learnt);
+      await bench.perform(runId, 3, says('done'));
+      const ranked = (model: string, most = 9) => bench.store.factsToRank(reader, { query: 'apple pie', model, most });
+      const before = await ranked('m1');
+      expect(before.map(({ fact }) => fact.key)).toEqual(['k2', 'k0', 'k1']);
+      expect(before.map(({ relevance }) => relevance > 0)).toEqual([true, true, false]);
+      expect(before.every(({ vector }) => vector === null)).toBe(true);
+      expect(await ranked('m1', 1)).toHaveLength(1);
+      const vector = Float32Array.from([0.25, -1.5e-8, 3e8, 1 / 3]);
+      const [{ id = -1 } = {}, , last] = before;
+      await bench.store.keepVectors('m1', [
+        { id, vector },
+        { id: last?.id ?? -1, vector: Float32Array.from([1]) },
+      ]);
+      expect((await ranked('m1')).map((found) => found.vector)).toEqual([vector, null, Float32Array.from([1])]);
+      await bench.store.keepVectors('m2', [{ id, vector }]);
+      expect((await ranked('m1'))[0]?.vector).toBeNull();
+      expect((await ranked('m2'))[0]?.vector).toEqual(vector);
+      expect(
+        await bench.store.factsToRank({ ...reader, tenant: null }, { query: 'apple', model: 'm2', most: 9 }),
+      ).toEqual([]);
+    });
+
     describe('createRuns', () => {
       it('accepts a run with its first step, and dispatches it', async () => {
         const made = await bench.accept({

@@ -38,7 +38,7 @@ describe('defineAgent', () => {
       temperature: null,
       maxOutputTokens: null,
       outputSchema: null,
-      loop: { identicalCalls: 3, cycle: 4, sameArguments: 10, toolFailures: 3 },
+      loop: { identicalCalls: 3, cycle: 4, sameArguments: 10, toolFailures: 3, likeness: 0.92 },
       stopWhen: null,
       verify: null,
     });
@@ -228,6 +228,8 @@ describe('defineConfig', () => {
     });
     expect(isConfig(config)).toBe(true);
     expect(config.agents).toEqual(agents);
+    expect(config.embeddingModel).toBeNull();
+    expect(defineConfig({ agents, embeddingModel: 'vectors-1' }).embeddingModel).toBe('vectors-1');
     expect(config.models.get('deepseek-chat')).toEqual({
       baseUrl: 'https://api.example.com/v1',
       apiKeyEnv: 'DEEPSEEK_API_KEY',
@@ -239,6 +241,7 @@ describe('defineConfig', () => {
     ['two agents of one name', { agents: [...agents, ...agents] }, /two agents are named analyst; rename one/],
     ['no list of agents', {}, /agents must be a list of agents, not nothing/],
     ['an agent that is none', { agents: [base] }, /agents\[0\] is not an agent; make it with defineAgent/],
+    ['an embedding model without a name', { agents, embeddingModel: '' }, /embeddingModel must be a model's name/],
     ['an unknown key', { agents, model: {} }, /no option model \(did you mean models\?\)/],
     [
       'a base URL without a scheme',

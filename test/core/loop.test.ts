@@ -6,7 +6,7 @@ import { brokenBy, findRepetition, type LoopRule, type Rung } from '../../src/co
 import type { PlannedCall } from '../../src/core/outcome.js';
 import { afterAsking, asks, call, fails, faulty, Scenario, says, value } from '../support/scenario.js';
 
-const rule: LoopRule = { identicalCalls: 3, cycle: 4, sameArguments: 10, toolFailures: 3 };
+const rule: LoopRule = { identicalCalls: 3, cycle: 4, sameArguments: 10, toolFailures: 3, likeness: 0.92 };
 
 type Turn = [name: string, result: string][];
 

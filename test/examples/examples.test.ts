@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterEach, expect, it, vi } from 'vitest';
 import type { RunView } from '../../src/core/view.js';
-import { type Script, type ScriptedReply, startScriptedModel } from '../../src/testing/index.js';
+import { type Script, type ScriptedModel, type ScriptedReply, startScriptedModel } from '../../src/testing/index.js';
 import { makeProject, type Project } from '../e2e/command.js';
 import { createTestDatabase } from '../support/services.js';
 
@@ -22,7 +22,11 @@ afterEach(async () => {
 });
 
 /** A project with a copy of the config and a worker that has started. */
-async function open(config: string, script: Script, more: Record<string, string> = {}): Promise<Project> {
+async function open(
+  config: string,
+  script: Script,
+  more: Record<string, string> = {},
+): Promise<Project & { model: ScriptedModel }> {
   const model = await startScriptedModel({ script });
   closers.push(() => model.close());
   const env = { DATABASE_URL: (await createTestDatabase()).url, OPENAI_BASE_URL: model.url, ...more };
@@ -32,7 +36,7 @@ async function open(config: string, script: Script, more: Record<string, string>
   await mkdir(join(project.folder, 'data'));
   await copyFile(join(root, 'data/orders.csv'), join(project.folder, 'data/orders.csv'));
   await project.start(['worker']).says('worker ready');
-  return project;
+  return { ...project, model };
 }
 
 const call = (name: string, args: Record<string, unknown>): ScriptedReply => ({ calls: [{ name, arguments: args }] });
@@ -199,6 +203,9 @@ it('an assistant knows in the next run what it was told, and in a thread what wa
   expect((await project.pawl(['run', 'assistant', 'From now on send it to Ada'])).out).toBe('noted\n');
   const asked = await project.pawl(['run', 'assistant', 'Who gets the weekly report?', '--thread', 'desk']);
   expect(asked.out).toContain('- weekly report: goes to Ada');
+  const [question] = project.model.embeddingRequests.flatMap(({ body }) => (body as { input: string[] }).input);
+  expect(question).toBe('Who gets the weekly report?');
+  expect(project.model.breaches).toEqual([]);
   const again = await project.pawl(['run', 'assistant', 'And what did I ask?', '--thread', 'desk']);
   expect(JSON.parse(again.out)).toMatchObject([
     { role: 'user', content: 'Who gets the weekly report?' },

@@ -17,7 +17,7 @@ it('finds a word that is spelt otherwise, and without the extension whole words'
     );
   }
   const finds = async (query: string) =>
-    (await createRecall(pool)(reader, { query, most: 5, all: false })).map(({ value }) => value);
+    (await createRecall(pool).recall(reader, { query, most: 5, all: false })).map(({ value }) => value);
   expect(await finds('lovelase')).toEqual([facts[0]]);
   expect(await finds('Ada?')).toEqual(facts.slice(0, 1));
   expect(await finds('zebra')).toEqual([]);

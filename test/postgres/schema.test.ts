@@ -69,6 +69,10 @@ const refused: [constraint: string, statement: string][] = [
   ['runs_ending_is_whole', run(`ending_reason = 'deadline'`)],
   ['runs_failed_has_reason', run(`status = 'failed', open_steps = 0, suspended_steps = 0, finished_at = now()`)],
   ['facts_scope', fact(`'world', 'k', 'v'`)],
+  [
+    'facts_vector',
+    `insert into pawl.facts (scope, owner, key, value, words, run_id, seq, vector) values ('agent', '', 'k', 'v', '', 'r', 1, '')`,
+  ],
   ['facts_sizes', fact(`'tenant', '', 'v'`)],
   ['facts_sizes', fact(`'tenant', 'k', ''`)],
   ['facts_sizes', fact(`'tenant', 'k', repeat('v', 2001)`)],

@@ -48,7 +48,7 @@ export class Town {
   };
 
   async startWorker(
-    given: { agents: readonly Agent[]; llm: Llm; concurrency?: number } & Pick<WorkerParts, 'onGap'>,
+    given: { agents: readonly Agent[]; llm: Llm; concurrency?: number } & Pick<WorkerParts, 'onGap' | 'embedder'>,
   ): Promise<TownWorker> {
     const life = new Life();
     const { store, watch } = this.world;
@@ -82,6 +82,7 @@ export class Town {
               return end;
             },
           }),
+        embedder: given.embedder ? life.bound(given.embedder) : null,
         ...(given.onGap === undefined ? {} : { onGap: given.onGap }),
       },
       'steps',
