@@ -227,3 +227,24 @@ it('a search that cannot be reached is answered another way, and the result that
   expect(run).toMatchObject({ status: 'completed', reason: 'stopped_early' });
   expect(run.output).toBe('{"hits":["Invoice 2026-03, 1,200 EUR"]}');
 });
+
+it('a question about metrics is asked again as the tool takes it, and answered with its numbers alone', async () => {
+  const told: string[] = [];
+  const oncall: Script = ({ messages }) => {
+    const last = messages.at(-1)?.content ?? '';
+    told.push(last);
+    if (messages.length === 1) return call('query_metrics', { metric: 'cpu', host: 'server 3' });
+    if (last.includes('was not called')) return call('query_metrics', { metric: 'cpu_percent', host: 'web-3' });
+    const { average, highest } = JSON.parse(messages.findLast(({ role }) => role === 'tool')?.content ?? '{}');
+    return last.includes('not accepted') ? `${average} % on average, ${highest} % at most` : 'about 7777 %';
+  };
+  const project = await open('examples/metrics-question.ts', oncall);
+  const ran = await project.pawl(['run', 'oncall', 'How busy was web-3?', '-o', 'json']);
+  expect(ran.exit).toBe(0);
+  const run = JSON.parse(ran.out) as RunView;
+  expect(told[1]).toContain('metric: expected one of "cpu_percent", "memory_percent", "requests_per_second"');
+  expect(told[1]).toMatch(/host: expected .*\(web\|db\)/);
+  expect(told[2]).toContain('"window":"1h"');
+  expect(told[3]).toContain('these numbers neither stand in a tool result nor follow from one');
+  expect(run).toMatchObject({ status: 'completed', steps: 6, output: '48.8 % on average, 98 % at most' });
+});
