@@ -103,28 +103,6 @@ it('are read from the step where an older version wrote them there', async () =>
   expect(await seen('run_old')).toEqual(whole);
 });
 
-it('leave a run of 20 steps of 400 bytes within five times its payload, indexes and dead rows included', async () => {
-  const stored = async () => {
-    const { rows } = await pool.query<{ bytes: string }>(
-      `select sum(pg_total_relation_size(oid)) as bytes from pg_class
-       where relnamespace = 'pawl'::regnamespace and relname in ('runs', 'steps', 'messages', 'events')`,
-    );
-    return Number(rows[0]?.bytes);
-  };
-  const store = createStore(pool);
-  const text = 'every step says four hundred bytes, ten at a time '.repeat(8);
-  const before = await stored();
-  const ids = Array.from({ length: 40 }, (_, n) => `run_size_${String(n).padStart(20, '0')}`);
-  for (const id of ids) await startRun(store, id);
-  for (let seq = 1; seq < 20; seq += 2) {
-    const last = seq === 19;
-    const asking = last ? says(text) : asks(call('look', { arguments: JSON.stringify({ text }) }));
-    await Promise.all(ids.map((id) => perform(store, id, seq, asking)));
-    if (!last) await Promise.all(ids.map((id) => perform(store, id, seq + 1, value(text))));
-  }
-  expect(((await stored()) - before) / ids.length / (19 * text.length)).toBeLessThan(5);
-});
-
 it('let no program register that does not say what it knows', async () => {
   const old = pool.query(`insert into pawl.workers (id, host, pid, role, serves) values ('o', 'here', 1, 'all', '{}')`);
   await expect(old).rejects.toMatchObject({ code: '23502' });
