@@ -4,6 +4,7 @@
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
+import { readOptions } from '../support/options.js';
 import type { Piece } from './campaign/night-totals.js';
 import { goals, totalsOf } from './campaign/night-totals.js';
 
@@ -87,6 +88,7 @@ function lines(figures: object, prefix = ''): string[] {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  readOptions({ name: 'npm run chaos:tables --', says: 'Puts the figures into docs/durability.md.', options: {} });
   const read = async <T>(path: string) => JSON.parse(await readFile(path, 'utf8')) as T;
   const { pieces } = await read<{ pieces: Piece[] }>('docs/durability.json');
   const measured = await read<Record<string, Measured>>('docs/recovery.json');

@@ -2,22 +2,22 @@
  * `npm run interleavings -- --minutes 5 --seed N`: plays interleavings one after the other, from the seed on, until the time
  * is over or one breaks an invariant; then tells its story. `--count 1` plays that seed alone. Exit status 1: broken.
  */
-import { parseArgs } from 'node:util';
+import { number, readOptions } from '../support/options.js';
 import { playOne, type Told } from './play.js';
 
-const { values } = parseArgs({
-  options: { minutes: { type: 'string', default: '1' }, seed: { type: 'string' }, count: { type: 'string' } },
+const { values } = readOptions({
+  name: 'npm run interleavings --',
+  says: 'Interleavings of the protocol in one process, until one breaks an invariant. Ends with 1 when one did.',
+  options: {
+    minutes: number('no other is played after that', 1, { above: true }),
+    seed: number('of the first; each later one has the next (by chance)', null),
+    count: number('how many to play at most (as many as there is time for)', null, { least: 1 }),
+  },
 });
 
-function numberOf(name: 'minutes' | 'seed' | 'count', otherwise: number): number {
-  const value = values[name] === undefined ? otherwise : Number(values[name]);
-  if (!(value >= 0)) throw new Error(`--${name} is a number of 0 or more`);
-  return value;
-}
-
-const first = numberOf('seed', Math.floor(Math.random() * 1_000_000_000));
-const endsAt = performance.now() + numberOf('minutes', 1) * 60_000;
-const count = numberOf('count', Number.POSITIVE_INFINITY);
+const first = values.seed ?? Math.floor(Math.random() * 1_000_000_000);
+const endsAt = performance.now() + values.minutes * 60_000;
+const count = values.count ?? Number.POSITIVE_INFINITY;
 let actions = 0;
 let played = 0;
 let failed: Told | null = null;

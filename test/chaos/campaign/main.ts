@@ -1,23 +1,25 @@
-/**
- * `npm run chaos`: one campaign, its report, and an exit status: 0 passed, 1 failed, 2 inconclusive. `--fast` takes the short
- * times of CI; `--only` takes a list of kinds of fault; `--root` tries the code of another folder.
- */
+/** `npm run chaos`: one campaign, its report, and an exit status: 0 passed, 1 failed, 2 inconclusive. */
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
-import { type Backend, type FaultKind, faultKinds, type Report } from './evidence.js';
+import { flag, number, oneOf, readOptions, someOf, text } from '../../support/options.js';
+import { faultKinds, type Report } from './evidence.js';
 import { tryCampaign } from './try-campaign.js';
 
-const { values } = parseArgs({
+const { values } = readOptions({
+  name: 'npm run chaos --',
+  says: 'One chaos campaign and its report. Ends with 0 when it passed, 1 when it failed, 2 when it is inconclusive.',
   options: {
-    seed: { type: 'string' },
-    runs: { type: 'string', default: '200' },
-    minutes: { type: 'string', default: '3' },
-    backend: { type: 'string', default: 'redis' },
-    fast: { type: 'boolean', default: false },
-    layout: { type: 'string' },
-    only: { type: 'string' },
-    root: { type: 'string' },
-    folder: { type: 'string' },
+    seed: number('what is done and what is broken is drawn by it (by chance)', null),
+    runs: number('runs to start', 200, { above: true }),
+    minutes: number('no run is started after that', 3, { above: true }),
+    backend: oneOf('the queue', ['redis', 'postgres'], 'redis'),
+    fast: flag('the short heartbeats and pauses of CI, in place of the default times'),
+    layout: text('a letter for each process: a all, s steps, m maintenance (drawn by the seed)', null, {
+      like: /^[asm]+$/,
+      shape: 'LETTERS a, s, m',
+    }),
+    only: someOf('the kinds of fault', faultKinds),
+    root: text('folder of the repository whose code is tried (this one)', null),
+    folder: text('where the evidence is left (.pawl/chaos/…)', null),
   },
 });
 
@@ -26,39 +28,19 @@ const stop = new AbortController();
 process.on('SIGINT', () => stop.abort());
 process.on('SIGTERM', () => stop.abort());
 
-const seed = values.seed === undefined ? Math.floor(Math.random() * 1_000_000) : numberOf('seed');
-const { report, text } = await tryCampaign({
+const seed = values.seed ?? Math.floor(Math.random() * 1_000_000);
+const { report, text: told } = await tryCampaign({
   seed,
-  runs: numberOf('runs'),
-  minutes: numberOf('minutes'),
-  backend: backendOf(values.backend),
+  runs: values.runs,
+  minutes: values.minutes,
+  backend: values.backend,
   profile: values.fast ? 'fast' : 'real',
-  layout: values.layout ?? null,
-  only: onlyOf(values.only),
-  ...(values.root === undefined ? {} : { root: resolve(values.root) }),
-  ...(values.folder === undefined ? {} : { folder: resolve(values.folder) }),
+  layout: values.layout,
+  only: values.only,
+  ...(values.root === null ? {} : { root: resolve(values.root) }),
+  ...(values.folder === null ? {} : { folder: resolve(values.folder) }),
   say: (line) => console.error(line),
   signal: stop.signal,
 });
-console.log(text);
+console.log(told);
 process.exit(statuses[report.verdict]);
-
-function numberOf(name: 'seed' | 'runs' | 'minutes'): number {
-  const value = Number(values[name]);
-  if (!(value > 0) && !(name === 'seed' && value === 0)) throw new Error(`--${name} is a number above 0`);
-  return value;
-}
-
-function backendOf(name: string): Backend {
-  if (name === 'redis' || name === 'postgres') return name;
-  throw new Error('--backend is redis or postgres');
-}
-
-function onlyOf(list: string | undefined): FaultKind[] | null {
-  if (list === undefined) return null;
-  return list.split(',').map((name) => {
-    const kind = faultKinds.find((known) => known === name);
-    if (kind === undefined) throw new Error(`--only knows ${faultKinds.join(', ')}`);
-    return kind;
-  });
-}

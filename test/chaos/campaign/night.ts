@@ -5,21 +5,22 @@
  */
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { number, oneOf, readOptions, text } from '../../support/options.js';
 import type { Backend } from './evidence.js';
 import { emptyNight, type Night, pieceOf, totalsOf, unreached } from './night-totals.js';
 import { tryCampaign } from './try-campaign.js';
 
-const { values } = parseArgs({
+const { values } = readOptions({
+  name: 'npm run chaos:night --',
+  says: 'Campaigns one after the other, on the two queues in turn, from where the last night stopped. Ends with 1 when one failed.',
   options: {
-    folder: { type: 'string', default: '.pawl/chaos/night' },
-    docs: { type: 'string', default: 'docs/durability.json' },
-    minutes: { type: 'string', default: '480' },
-    pieces: { type: 'string', default: '1000' },
-    runs: { type: 'string', default: '500' },
-    profile: { type: 'string', default: 'real' },
-    /** Of the first piece; each later one has the next. */
-    seed: { type: 'string', default: '1000' },
+    folder: text('where the state and the evidence of failed pieces are kept', '.pawl/chaos/night'),
+    docs: text('file for what they add up to', 'docs/durability.json'),
+    minutes: number('no piece is begun after that', 480, { above: true }),
+    pieces: number('campaigns to play, at most', 1000, { above: true }),
+    runs: number('runs of each', 500, { above: true }),
+    profile: oneOf('the times of workers by default, or the short ones of CI', ['real', 'fast'], 'real'),
+    seed: number('of the first piece of all; each later one has the next', 1000),
   },
 });
 
@@ -31,10 +32,10 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => st
 await mkdir(folder, { recursive: true });
 const night = await readFile(stateFile, 'utf8').then(
   (text) => JSON.parse(text) as Night,
-  () => emptyNight(Number(values.seed)),
+  () => emptyNight(values.seed),
 );
-const endsAt = Date.now() + Number(values.minutes) * 60_000;
-let left = Number(values.pieces);
+const endsAt = Date.now() + values.minutes * 60_000;
+let left = values.pieces;
 
 while (left > 0 && Date.now() < endsAt && !stop.signal.aborted && unreached(night).length > 0) {
   left -= 1;
@@ -53,10 +54,10 @@ async function playPiece(): Promise<void> {
   console.log(`\npiece ${night.pieces.length + 1}: seed ${seed} on ${backend}`);
   const tried = await tryCampaign({
     seed,
-    runs: Number(values.runs),
+    runs: values.runs,
     minutes: 30,
     backend,
-    profile: values.profile === 'fast' ? 'fast' : 'real',
+    profile: values.profile,
     folder: evidence,
     say: () => {},
     signal: stop.signal,

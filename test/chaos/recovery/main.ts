@@ -1,11 +1,11 @@
 /**
- * `npm run chaos:recovery -- --only kills,handover,flushed,away,soak --backend redis`: how long it takes until work goes on.
- * Each figure is measured on real worker processes with the default times, printed, and kept in docs/recovery.json.
+ * `npm run chaos:recovery`: how long it takes until work goes on. Each figure is measured on real worker
+ * processes with the default times, printed, and kept in docs/recovery.json.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { number, oneOf, readOptions, someOf, text } from '../../support/options.js';
 import { commitOf, machineOf } from '../campaign/machine.js';
 import { measureAway } from './away.js';
 import { measureFlushed } from './flushed.js';
@@ -22,27 +22,26 @@ const measures: Record<string, Measure> = {
   soak: measureSoak,
 };
 
-const { values } = parseArgs({
+const { values } = readOptions({
+  name: 'npm run chaos:recovery --',
+  says: 'How long it takes until work goes on, with the default times: measured, printed and kept.',
   options: {
-    only: { type: 'string', default: Object.keys(measures).join() },
-    backend: { type: 'string', default: 'redis' },
-    seed: { type: 'string', default: '1' },
-    /** Of kills, SIGTERMs, absence and soak: as long as the measure says when absent. */
-    minutes: { type: 'string' },
-    docs: { type: 'string', default: 'docs/recovery.json' },
+    only: someOf('the measures', Object.keys(measures)),
+    backend: oneOf('the queue', ['redis', 'postgres'], 'redis'),
+    seed: number('of the load', 1),
+    minutes: number('of kills, SIGTERMs, absence and soak (as the measure says)', null, { above: true }),
+    docs: text('file to keep them in', 'docs/recovery.json'),
   },
 });
-if (values.backend !== 'redis' && values.backend !== 'postgres') throw new Error('--backend is redis or postgres');
 const { backend } = values;
 
-for (const name of values.only.split(',')) {
-  const measure = measures[name];
-  if (measure === undefined) throw new Error(`--only knows ${Object.keys(measures).join(', ')}`);
+for (const [name, measure] of Object.entries(measures)) {
+  if (values.only?.includes(name) === false) continue;
   const folder = await mkdtemp(join(tmpdir(), 'pawl-recovery-'));
   const setting: Setting = {
-    seed: Number(values.seed),
+    seed: values.seed,
     backend,
-    minutes: values.minutes === undefined ? null : Number(values.minutes),
+    minutes: values.minutes,
     folder,
     say: (line) => console.error(line),
   };

@@ -1,11 +1,10 @@
 /**
  * `npm run chaos:sabotage`: a fast campaign on each sabotaged copy of the code, one after the other, and the checker's word
  * on it. Caught means: failed, under a name that the sabotage was to be caught by, within three minutes from the start.
- * `--only a,b` takes some, `--seed N` another seed, `--write FILE` puts the table into a page of the docs.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { flag, number, readOptions, someOf, text } from '../../../support/options.js';
 import { runCampaign } from '../campaign.js';
 import { check } from '../check/index.js';
 import { files, type Meta, type Report } from '../evidence.js';
@@ -17,25 +16,29 @@ import { pageOf, type Trial, tableOf } from './table.js';
 
 const withinMs = 180_000;
 
-const { values } = parseArgs({
+/** The code as it is: the same campaign must not fail it. */
+const control: Sabotage = { name: 'none', breaks: 'nothing: the code as it is', edits: [], caughtBy: [] };
+
+const { values } = readOptions({
+  name: 'npm run chaos:sabotage --',
+  says: 'A fast campaign on each sabotaged copy of the code, which must be caught. Ends with 1 when one was missed.',
   options: {
-    only: { type: 'string' },
-    seed: { type: 'string', default: '1' },
-    minutes: { type: 'string', default: '1.4' },
-    write: { type: 'string' },
-    keep: { type: 'boolean', default: false },
+    only: someOf(
+      'the sabotages',
+      [control, ...sabotages].map(({ name }) => name),
+    ),
+    seed: number('of each campaign', 1),
+    minutes: number('no run is started after that', 1.4, { above: true }),
+    write: text('page to put the table into', null),
+    keep: flag('leaves the evidence of those that were not caught, too'),
   },
 });
 const stop = new AbortController();
 process.on('SIGINT', () => stop.abort());
 process.on('SIGTERM', () => stop.abort());
 
-/** The code as it is: the same campaign must not fail it. */
-const control: Sabotage = { name: 'none', breaks: 'nothing: the code as it is', edits: [], caughtBy: [] };
-
-const wanted = values.only?.split(',').map((name) => name.trim());
-const chosen = [control, ...sabotages].filter(({ name }) => wanted === undefined || wanted.includes(name));
-const seed = Number(values.seed);
+const { only, seed } = values;
+const chosen = [control, ...sabotages].filter(({ name }) => only === null || only.includes(name));
 const trials: Trial[] = [];
 let meta: Meta | null = null;
 for (const sabotage of chosen) {
@@ -47,7 +50,7 @@ for (const sabotage of chosen) {
 }
 console.log(tableOf(trials).join('\n'));
 // A copy is no repository: the commit is that of the code it was made of.
-if (values.write !== undefined && meta !== null)
+if (values.write !== null && meta !== null)
   await writeFile(values.write, pageOf(trials, { ...(meta as Meta), commit: await commitOf() }, seed));
 process.exit(trials.every(({ verdict }) => verdict !== 'missed') ? 0 : 1);
 
@@ -62,7 +65,7 @@ async function tryOn(sabotage: Sabotage): Promise<Trial> {
       ...profiles.fast,
       seed,
       runs: 150,
-      minutes: Number(values.minutes),
+      minutes: values.minutes,
       backend: 'redis',
       layout: null,
       only: null,
