@@ -114,6 +114,8 @@ export interface WorkerSettings extends ServiceSettings {
   queues: readonly string[] | null;
   heartbeatMs: number;
   deathMs: number;
+  /** How long the queue leaves a job with a worker that is silent; absent: 30 s. */
+  lockMs?: number;
   onGap?: OnGap;
 }
 
@@ -168,7 +170,8 @@ export async function startWorkerProcess(settings: WorkerSettings): Promise<Work
             slots: settings.concurrency * queues.length,
             log,
           }),
-          consumer: ({ handler }) => queue.backend.consumer({ queues, concurrency: settings.concurrency, handler }),
+          consumer: ({ handler }) =>
+            queue.backend.consumer({ queues, concurrency: settings.concurrency, lockMs: settings.lockMs, handler }),
           ...(settings.onGap === undefined ? {} : { onGap: settings.onGap }),
         },
         role === 'all' ? 'all' : 'steps',

@@ -41,6 +41,7 @@ interface ConsumerOptions {
   /** Deliveries at once, for each queue. */
   concurrency: number;
   handler: (delivery: Delivery) => Promise<DeliveryEnd>;
+  lockMs?: number | undefined;
 }
 
 export interface QueueBackend {

@@ -20,8 +20,7 @@ import {
 import { quietly, settledWithin, tooLate } from './quiet.js';
 import { type StepJob, StepWorker } from './worker.js';
 
-const lockMs = 30_000;
-const stalledCheckMs = 15_000;
+const defaultLockMs = 30_000;
 /** How long a worker sleeps on an empty queue before it looks by itself: a wake-up lost with a killed worker costs this. */
 const pollSeconds = 2;
 const retryServerMs = 2_000;
@@ -32,6 +31,8 @@ export interface OpenConsumerOptions {
   /** Deliveries at once, for each queue. */
   concurrency: number;
   handler: (delivery: Delivery) => Promise<DeliveryEnd>;
+  /** How long a job stays with a worker that is silent; absent: 30 s. Looked after every half of it. */
+  lockMs?: number | undefined;
   log: Log;
   /** How long `start` waits for the server before it goes on connecting in the background. */
   answerWithinMs: number;
@@ -42,6 +43,7 @@ export function openConsumer({
   queues,
   concurrency,
   handler,
+  lockMs = defaultLockMs,
   log,
   answerWithinMs,
 }: OpenConsumerOptions): Consumer {
@@ -83,7 +85,7 @@ export function openConsumer({
         autorun: false,
         concurrency,
         lockDuration: lockMs,
-        stalledInterval: stalledCheckMs,
+        stalledInterval: lockMs / 2,
         maxStalledCount: stallsWithoutLimit,
         drainDelay: pollSeconds,
         runRetryDelay: retryServerMs,

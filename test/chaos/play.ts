@@ -40,9 +40,11 @@ export interface Played {
 /** Times short enough for a test, long enough for a busy machine not to lose a beat. */
 const times = { heartbeatMs: 200, deathMs: 3_000 };
 /**
- * No bound is waited out. A job whose worker died is failed or delivered again by the queue itself: lock and check take 45 s
- * at most.
+ * A job whose worker died is failed or delivered again by the queue itself, once its lock is over. Where a death is to be
+ * shown that is waited for; elsewhere it would only come before what is to be seen.
  */
+const lockMs = { ofDeaths: 8_000, otherwise: 30_000 };
+/** No bound is waited out. */
 const shownWithinLooks = 900;
 const endsWithinLooks = 1_200;
 
@@ -106,6 +108,7 @@ class Scene {
   /** What its workers logged. */
   private readonly lines: string[] = [];
   private readonly stage: Stage;
+  private readonly times: typeof times & { lockMs: number };
 
   constructor(
     private readonly played: Case,
@@ -118,6 +121,7 @@ class Scene {
     this.seq = targetSeq(played.kind);
     this.caseId = played.id;
     this.stage = props.stage;
+    this.times = { ...times, lockMs: played.place === 'after_death' ? lockMs.ofDeaths : lockMs.otherwise };
   }
 
   /** Brings the run to its gap and strikes there. Afterwards a healthy worker is up. */
@@ -146,7 +150,8 @@ class Scene {
 
   /** A process of its own works until it has killed itself there. */
   private async kill(strike: Strike): Promise<void> {
-    const order: Order = { ...this.services, ...times, stageUrl: this.stage.url, caseId: this.caseId, strike };
+    const { services, times, caseId } = this;
+    const order: Order = { ...services, ...times, stageUrl: this.stage.url, caseId, strike };
     await this.props.victims.kill(order, {
       whenUp: () => this.startRun(),
       look: () => this.letCallsRunOut(),
@@ -202,7 +207,7 @@ class Scene {
     const { agent, llm } = castOf({ stageUrl: this.stage.url, caseId: this.caseId });
     return startWorkerProcess({
       ...this.services,
-      ...times,
+      ...this.times,
       log: logTo((line) => this.keep('worker', line)),
       role: 'all',
       agents: [agent],

@@ -17,6 +17,7 @@ export interface Order {
   strike: Strike;
   heartbeatMs: number;
   deathMs: number;
+  lockMs: number;
 }
 
 /** What it says to whoever sent the order: that it works, or a line of its log. */
@@ -39,6 +40,7 @@ await startWorkerProcess({
   queues: null,
   heartbeatMs: order.heartbeatMs,
   deathMs: order.deathMs,
+  lockMs: order.lockMs,
   async onGap(gap, delivery) {
     if (delivery.seq > order.strike.seq) return never;
     if (!(await isStruck(order.strike, gap, delivery, order.databaseUrl))) return;
