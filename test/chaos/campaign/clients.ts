@@ -1,7 +1,8 @@
 /**
- * The people and services around the workers: they start runs by key, some twice, cancel some, redrive what failed and
- * settle what nobody knows, after a look at the ledger. All they ask goes through the net that is being broken, and all they
- * are told is written down. Only to know where to look do they read the database directly.
+ * The people and services around the workers: they start runs by key, some twice and some until their thread is free,
+ * cancel some, redrive what failed and settle what nobody knows, after a look at the ledger. All they ask goes through the
+ * net that is being broken, and all they are told is written down. Only to know where to look do they read the database
+ * directly.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, openClient, type ServiceSettings } from '../../../src/app.js';
@@ -114,15 +115,20 @@ export class Clients {
         return;
       }
       if (this.closed) return;
-      await delay(300);
+      await delay(plan.expected.thread === null ? 300 : 1_000);
     }
   }
 
-  private async startOnce({ n, key, task, agent }: Plan): Promise<string | null> {
+  private async startOnce({ n, key, task, agent, expected: { thread } }: Plan): Promise<string | null> {
     if (this.closed) return null;
     const op = { op: 'start', plan: n, key, task } as const;
     return this.ask(op, null, async (runs) => {
-      const { id, created } = await runs.start({ agent, input: task, key });
+      const { id, created } = await runs.start({
+        agent,
+        input: task,
+        key,
+        ...(thread === null ? {} : { threadId: thread }),
+      });
       return { value: id, runId: id, answer: { ...plainly, status: 'accepted', created } };
     });
   }

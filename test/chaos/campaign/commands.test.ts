@@ -14,14 +14,21 @@ const commands = Object.entries(scripts).flatMap(([name, script]) => {
 });
 
 describe('npm run', () => {
-  it.each(commands)('%s -- --help prints its options, and what is none of them is refused', async (name, file) => {
+  it.each(commands)('%s reads its options by its name', async (name, file) => {
+    const text = await readFile(`${root}${file}`, 'utf8');
+    expect(text).toMatch(new RegExp(`readOptions\\(\\{\\s*name: 'npm run ${name} --'`));
+  });
+
+  it('chaos:check -- --help prints how it is used, and what is no option is refused', async () => {
     const typed = (word: string) =>
-      run(process.execPath, ['--import', 'tsx', file, word], { cwd: root }).catch((failed: unknown) => failed);
+      run(process.execPath, ['--import', 'tsx', 'test/chaos/campaign/check/main.ts', word], { cwd: root }).catch(
+        (failed: unknown) => failed,
+      );
     const [help, refused] = await Promise.all([typed('--help'), typed('--nothing')]);
-    expect(help).toMatchObject({ stdout: expect.stringContaining(`usage: npm run ${name} --`), stderr: '' });
+    expect(help).toMatchObject({ stdout: expect.stringContaining('usage: npm run chaos:check -- FOLDER'), stderr: '' });
     expect(refused).toMatchObject({
       code: 64,
-      stderr: `there is no option --nothing; \`npm run ${name} -- --help\` prints what there is\n`,
+      stderr: 'there is no option --nothing; `npm run chaos:check -- --help` prints what there is\n',
     });
   });
 });

@@ -4,8 +4,9 @@
  */
 import { z } from 'zod';
 import { type Agent, defineAgent } from '../../../src/core/agent.js';
-import { defineTool, notStarted, type Tool, type ToolContext } from '../../../src/core/tool.js';
-import { withToken } from './plan.js';
+import type { Fact } from '../../../src/core/fact.js';
+import { defineTool, type FactCall, notStarted, type Tool, type ToolContext } from '../../../src/core/tool.js';
+import { draft, tokenIn, withToken } from './plan.js';
 import { crews, llmTimeoutMs, type ToolName, toolAttempts, tools, toolTimeoutMs } from './trade.js';
 
 /** A call as the world is told of it. */
@@ -50,7 +51,7 @@ export function crewOf(worldUrl: string): Agent[] {
   }
 
   const define = (name: ToolName): Tool => {
-    const { effect, onUnknown, pool, sequential } = tools[name];
+    const { effect, onUnknown, pool, sequential, saysFact } = tools[name];
     const base = {
       name,
       description: `Does what ${name} does.`,
@@ -62,6 +63,7 @@ export function crewOf(worldUrl: string): Agent[] {
       outage: false as const,
       ...(pool === null ? {} : { pool }),
       ...(effect === 'once' ? {} : { attempts: toolAttempts }),
+      ...(saysFact ? { extractFacts: factsOf } : {}),
       execute: ({ ref }: { ref: string }, context: ToolContext) => act(name, ref, context),
     };
     if (onUnknown === null) return defineTool(base);
@@ -75,18 +77,26 @@ export function crewOf(worldUrl: string): Agent[] {
     });
   };
 
-  return Object.entries(crews).map(([name, crew]) =>
+  return Object.entries(crews).map(([name, { tools: names, objects, thread, models }]) =>
     defineAgent({
       name,
       instructions: `You are the ${name}.`,
-      model: 'scripted',
-      tools: crew.map(define),
+      model: models ?? 'scripted',
+      tools: names.map(define),
       retry: { baseMs: 100, capMs: 500 },
       llmTimeoutMs,
       limits: { maxSteps: 200, maxTurns: 100 },
       // The plans of runs know nothing of the breaker: tools fail by chance, now and then in three turns in a row.
       loop: { toolFailures: 100 },
-      ...(name === 'auditor' ? { output: z.object({ digest: z.string() }) } : {}),
+      ...(thread === undefined ? {} : { busyThread: thread }),
+      ...(objects === 'verify' ? { verify } : {}),
+      ...(objects === 'output' ? { output: z.object({ digest: z.string() }) } : {}),
     }),
   );
 }
+
+function factsOf({ args: { ref }, threadId }: FactCall<{ ref: string }>, result: unknown): Fact[] {
+  return [{ key: ref, value: tokenIn(String(result)) ?? '', scope: threadId === null ? 'agent' : 'thread' }];
+}
+
+const verify = (answer: unknown) => (String(answer).startsWith(draft) ? 'a draft is no answer' : undefined);

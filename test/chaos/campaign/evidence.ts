@@ -20,7 +20,7 @@ export const files = {
 } as const;
 
 /** Dumped whole from schema `pawl`, one row a line as `row_to_json` writes it, to `tables/<name>.jsonl`. */
-export const tables = ['instance', 'workers', 'runs', 'steps', 'attempts', 'messages', 'events'] as const;
+export const tables = ['instance', 'workers', 'runs', 'steps', 'attempts', 'messages', 'events', 'facts'] as const;
 export type Table = (typeof tables)[number];
 
 export type Backend = 'redis' | 'postgres';
@@ -69,6 +69,8 @@ export interface Expected {
   plan: number;
   task: string;
   agent: string;
+  /** The thread it belongs to. */
+  thread: string | null;
   /** The run's key; duplicate starts bring it again. */
   key: string;
   /**
@@ -83,6 +85,10 @@ export interface Expected {
   calls: ExpectedCall[];
   /** Seqs of its LLM steps. */
   llmSeqs: number[];
+  /** Answers of its model that are objected to. */
+  objections: number;
+  /** The turn, from 0, from which on the preferred model of its agent answers no more; null: it always does. */
+  fallsBackAt: number | null;
 }
 
 export interface ExpectedCall {
@@ -226,7 +232,8 @@ export interface Hit {
 export interface ModelCall {
   n: number;
   at: number;
-  /** Null when the request cannot be read: always a breach. */
+  /** The one that was asked. Null when the request cannot be read, as what follows: always a breach. */
+  model: string | null;
   plan: number | null;
   /** The turn it asks for, from 0, by the replies in its history; `seq` is the step that must have sent it. */
   turn: number | null;
@@ -317,6 +324,16 @@ export interface InstanceDump {
   queue_epoch: number;
 }
 
+export interface FactDump {
+  id: number;
+  scope: string;
+  owner: string;
+  key: string;
+  value: string;
+  run_id: string;
+  seq: number;
+}
+
 export interface Tables {
   instance: InstanceDump[];
   workers: WorkerDump[];
@@ -325,6 +342,7 @@ export interface Tables {
   attempts: AttemptDump[];
   messages: MessageDump[];
   events: EventDump[];
+  facts: FactDump[];
 }
 
 /** The whole folder, read. */

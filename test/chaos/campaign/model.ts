@@ -3,6 +3,7 @@
  * request. It reads where the run stands from the history it is sent, so a history that is not the plan's is seen here.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Message } from '../../../src/core/message.js';
 import {
   type Script,
   type ScriptedAnswer,
@@ -11,8 +12,9 @@ import {
   type ScriptedRequest,
   startScriptedModel,
 } from '../../../src/testing/index.js';
-import type { ModelCall } from './evidence.js';
-import { type ModelFault, markOf, planOf, type Turn, tokenIn, turnOf } from './plan.js';
+import type { Expected, ModelCall } from './evidence.js';
+import { type ModelFault, markOf, planNamed, planOf, type Turn, threadOf, tokenIn, turnOf } from './plan.js';
+import { crewNamed } from './trade.js';
 
 export interface CampaignModelOptions {
   seed: number;
@@ -25,12 +27,12 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
   let n = 0;
   /** Requests so far for a turn of a run, by which its faults are spent. */
   const asked = new Map<string, number>();
-  const llmSeqs = new Map<number, readonly number[]>();
+  const plans = new Map<number, Expected>();
 
   const script: Script = async (request, { signal }) => {
     const at = now();
     n += 1;
-    const base = { n, at, fault: null, usage: null };
+    const base = { n, at, model: request.model, fault: null, usage: null };
     const history = readHistory(seed, request);
     if (typeof history === 'string') {
       write({ ...base, plan: null, turn: null, seq: null, breach: history, reply: 'fault', delivered: true });
@@ -38,13 +40,10 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
     }
     const { plan, turn, marks, breach } = history;
     const planned = turnOf(seed, plan, turn, marks);
-    const id = `${plan}.${turn}`;
-    const times = asked.get(id) ?? 0;
-    asked.set(id, times + 1);
-    const fault = planned.faults[times] ?? planned.fails;
-    const seqs = llmSeqs.get(plan) ?? planOf(seed, plan).expected.llmSeqs;
-    llmSeqs.set(plan, seqs);
-    const call = { ...base, plan, turn, seq: seqs[turn] ?? null, breach };
+    const expected = plans.get(plan) ?? planOf(seed, plan).expected;
+    plans.set(plan, expected);
+    const fault = isSilent(expected, request.model, turn) ? '503 page' : nextFault(`${plan}.${turn}`, planned);
+    const call = { ...base, plan, turn, seq: expected.llmSeqs[turn] ?? null, breach };
     await delay(planned.delayMs, undefined, { signal }).catch(() => {});
     if (fault !== null) {
       write({ ...call, reply: 'fault', fault, delivered: !signal.aborted });
@@ -63,13 +62,19 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
     };
   };
 
+  function nextFault(id: string, { faults, fails }: Turn): ModelFault | null {
+    const times = asked.get(id) ?? 0;
+    asked.set(id, times + 1);
+    return faults[times] ?? fails;
+  }
+
   return startScriptedModel({
     script,
     apiKey,
     log({ breach }) {
       if (breach === null) return;
       n += 1;
-      const nothing = { plan: null, turn: null, seq: null, fault: null, usage: null };
+      const nothing = { model: null, plan: null, turn: null, seq: null, fault: null, usage: null };
       write({ ...nothing, n, at: now(), breach: breach.message, reply: 'fault', delivered: true });
     },
   });
@@ -84,15 +89,16 @@ interface History {
 
 /** Where the run stands by its history; a text says what is wrong with that. */
 function readHistory(seed: number, { messages }: ScriptedRequest): History | string {
-  const task = messages.find((message) => message.role === 'user')?.content ?? '';
-  const named = /^seed (\d+) plan (\d+)$/.exec(task);
-  if (named === null || Number(named[1]) !== seed)
-    return `the task is not one of this campaign's: ${task.slice(0, 80)}`;
-  const plan = Number(named[2]);
+  const planIn = (message: Message) => (message.role === 'user' ? planNamed(seed, message.content) : null);
+  const begins = messages.findLastIndex((message) => planIn(message) !== null);
+  const task = messages[begins];
+  const plan = task === undefined ? null : planIn(task);
+  if (plan === null) return `no task is one of this campaign's: ${JSON.stringify(messages).slice(0, 80)}`;
+  const strange = strangeBefore(seed, plan, messages.slice(0, begins).map(planIn));
   const marks: string[] = [];
   const expected: string[] = [];
   let turn = 0;
-  for (const message of messages) {
+  for (const message of messages.slice(begins)) {
     if (message.role === 'assistant') {
       expected.push(...turnOf(seed, plan, turn, expected).calls.map(markOf));
       turn += 1;
@@ -101,7 +107,22 @@ function readHistory(seed: number, { messages }: ScriptedRequest): History | str
   }
   const breach =
     marks.join() === expected.join() ? null : `the results ${marks.join(' ')} are not the plan's ${expected.join(' ')}`;
-  return { plan, turn, marks, breach };
+  return { plan, turn, marks, breach: strange ?? breach };
+}
+
+/** What stands before the task of a run and does not belong there; only the runs before it in its thread do. */
+function strangeBefore(seed: number, plan: number, before: readonly (number | null)[]): string | null {
+  if (before.length === 0) return null;
+  const thread = threadOf(seed, plan);
+  if (thread === null) return 'messages stand before the task of a run without a thread';
+  if (before[0] === null) return 'the history of the thread does not begin with a task';
+  const strange = before.find((other) => other !== null && (other === plan || threadOf(seed, other) !== thread));
+  return strange === undefined ? null : `the history of the thread holds plan ${strange}, which is not of it`;
+}
+
+/** Whether the plan lets this model answer no more. */
+function isSilent({ agent, fallsBackAt }: Expected, model: string, turn: number): boolean {
+  return fallsBackAt !== null && turn >= fallsBackAt && model === crewNamed(agent).models?.[0];
 }
 
 function answerOf({ calls, text }: Turn): ScriptedAnswer {

@@ -6,7 +6,7 @@
 import type { Effect } from '../../../src/core/step.js';
 import type { Expected, Hit } from './evidence.js';
 import { type Random, randomOf, tokenOf } from './random.js';
-import { crews, type ToolName, tools, toolsOfAgent } from './trade.js';
+import { crewNamed, crews, type ToolName, tools } from './trade.js';
 
 export interface PlannedCall {
   /** Names the call: plan, turn, place. */
@@ -63,15 +63,23 @@ interface Shape {
   failsAt: number | null;
   failsBy: ModelFault;
   stumblesAt: number | null;
-  /** The auditor's first answer does not satisfy its output schema. */
+  /** Its first answer is objected to. */
   objected: boolean;
+  thread: string | null;
+  /** The turn from which on the first of its models does not answer. */
+  fallsBackAt: number | null;
 }
+
+/** Of so many plans in a row those of one agent share a thread. */
+const plansOfThread = 12;
 
 function shapeOf(seed: number, n: number): Shape {
   const random = randomOf(seed, 'plan', n);
-  // Half of the runs have 3 or 4 steps, few have 30.
-  const steps = 3 + Math.floor(28 * random.next() ** 5);
+  const long = random.next() ** 5;
   const agent = random.pick(Object.keys(crews));
+  const crew = crewNamed(agent);
+  // Half of the runs have 3 or 4 steps, few have 30; whoever makes others of its thread wait has 8 at most.
+  const steps = 3 + Math.floor((crew.thread === undefined ? 28 : 6) * long);
   const failsAt = random.chance(0.04) ? random.int(0, 2) : null;
   const failsBy = random.pick<'400' | '500'>(['400', '500']);
   const stumblesAt = random.chance(0.06) ? random.int(0, 2) : null;
@@ -82,7 +90,9 @@ function shapeOf(seed: number, n: number): Shape {
     failsBy,
     // Whoever redrives could not tell a stumble from the end that it looks like.
     stumblesAt: failsAt !== null && failsBy === '400' ? null : stumblesAt,
-    objected: agent === 'auditor' && random.chance(0.4),
+    objected: crew.objects !== undefined && random.chance(0.4),
+    thread: crew.thread === undefined ? null : `${agent} ${Math.floor(n / plansOfThread)}`,
+    fallsBackAt: crew.models !== undefined && random.chance(0.8) ? random.int(0, 2) : null,
   };
 }
 
@@ -118,18 +128,26 @@ function modelFaults(random: Random): ModelFault[] {
   return Array.from({ length: random.int(1, 3) }, () => random.weighted(kinds));
 }
 
-/** The last words; the auditor's must be JSON, and its first ones may not be. */
+/** The last words; the auditor's must be JSON. What is objected to is none, or a draft. */
 function answerOf(shape: Shape, n: number, turn: number, marks: readonly string[]): string {
   const digest = tokenOf('digest', n, ...marks);
-  if (shape.agent !== 'auditor') return `plan ${n} is done: ${digest}`;
-  // Before an objection, the turns and their results make up all steps but the last.
-  const isFirst = turn + marks.length + 1 === shape.steps;
-  return shape.objected && isFirst ? 'all is well' : JSON.stringify({ digest });
+  const { objects } = crewNamed(shape.agent);
+  const isObjected = shape.objected && isFirstAnswer(shape, turn, marks);
+  if (objects === 'output') return isObjected ? 'all is well' : JSON.stringify({ digest });
+  return isObjected ? `${draft} of plan ${n}` : `plan ${n} is done: ${digest}`;
+}
+
+/** What an answer begins with that its agent's judge objects to. */
+export const draft = 'a draft';
+
+/** Before an objection, the turns and their results make up all steps but the last. */
+function isFirstAnswer({ steps }: Shape, turn: number, marks: readonly string[]): boolean {
+  return turn + marks.length + 1 === steps;
 }
 
 function callOf(random: Random, seed: number, agent: string, ref: string): PlannedCall {
   const token = tokenOf(seed, 'result', ref);
-  const tool = random.chance(0.02) ? 'nonsense' : random.pick(toolsOfAgent(agent));
+  const tool = random.chance(0.02) ? 'nonsense' : random.pick(crewNamed(agent).tools);
   const delayMs = random.chance(0.06) ? random.int(300, 1_500) : random.int(1, 60);
   const call: Omit<PlannedCall, 'effect'> = { ref, tool, token, delayMs, answers: [], refusedForGood: false };
   if (tool === 'nonsense') return { ...call, effect: 'none' };
@@ -183,22 +201,36 @@ export function planOf(seed: number, n: number): Plan {
     agent: shape.agent,
     cancelAfterMs: cancels ? random.int(0, 2_500) : null,
     duplicates: random.chance(0.25) ? Array.from({ length: random.int(1, 3) }, () => random.int(0, 1_500)) : [],
-    expected: { plan: n, task, key, agent: shape.agent, cancels, ...walk(seed, n) },
+    expected: { plan: n, task, key, agent: shape.agent, thread: shape.thread, cancels, ...walk(seed, n) },
   };
 }
 
-type Walked = Pick<Expected, 'status' | 'reason' | 'output' | 'calls' | 'llmSeqs'>;
+/**
+ * The plan that a message names as its run's task; null: it holds no task of this campaign. What several of one role say in a
+ * row comes as one message, with empty lines between.
+ */
+export function planNamed(seed: number, text: string): number | null {
+  const tasks = [...text.matchAll(/(?<=^|\n\n)seed (\d+) plan (\d+)(?=$|\n\n)/g)];
+  const named = tasks.findLast(([, of]) => Number(of) === seed);
+  return named === undefined ? null : Number(named[2]);
+}
+
+export const threadOf = (seed: number, n: number) => shapeOf(seed, n).thread;
+
+type Walked = Pick<Expected, 'status' | 'reason' | 'output' | 'calls' | 'llmSeqs' | 'objections' | 'fallsBackAt'>;
 
 /** Plays the plan through to its end, as it goes when nothing is lost. */
 function walk(seed: number, n: number): Walked {
-  const { agent, objected, steps } = shapeOf(seed, n);
+  const shape = shapeOf(seed, n);
   const marks: string[] = [];
-  const walked: Walked = { status: 'completed', reason: null, output: null, calls: [], llmSeqs: [] };
+  const nothing = { reason: null, output: null, objections: 0, fallsBackAt: null };
+  const walked: Walked = { status: 'completed', calls: [], llmSeqs: [], ...nothing };
   let seq = 1;
   for (let turn = 0; ; turn++) {
     const { calls, text, fails } = turnOf(seed, n, turn, marks);
     walked.llmSeqs.push(seq);
     seq += 1;
+    if (turn === shape.fallsBackAt) walked.fallsBackAt = turn;
     if (fails !== null) {
       const reason = fails === '400' ? 'invalid_request' : 'attempts_exhausted';
       return { ...walked, status: 'failed', reason };
@@ -211,8 +243,8 @@ function walk(seed: number, n: number): Walked {
       seq += 1;
     }
     if (text === null) continue;
-    const isObjected = agent === 'auditor' && objected && turn + marks.length + 1 === steps;
-    if (!isObjected) return { ...walked, output: text };
+    if (!shape.objected || !isFirstAnswer(shape, turn, marks)) return { ...walked, output: text };
+    walked.objections += 1;
   }
 }
 

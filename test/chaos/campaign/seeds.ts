@@ -1,6 +1,7 @@
 /**
  * Seeds under which a campaign once found a fault of the engine. CI replays one a day on each queue, in turn; a campaign
- * that finds a new one leaves its seed here, with what it was.
+ * that finds a new one leaves its seed here, with what it was. A seed draws what runs do and what is broken, and other
+ * things since runs do more than they did then: what was found has a test of its own besides.
  */
 import type { Backend } from './evidence.js';
 

@@ -328,7 +328,155 @@ const bad: Bad[] = [
       meta.settledAt = null;
     },
   ],
+  // Section 8: threads
+  [
+    'two runs of a thread were under way at once',
+    ['section 8'],
+    ({ tables }) => {
+      const end = at(tables.events, (event) => event.run_id === 'run_5' && event.type === 'run.completed');
+      end.at = earlier(end.at, -1_035);
+    },
+  ],
+  [
+    'a run waited for a thread that nobody had',
+    ['section 8'],
+    ({ tables }) => {
+      for (const event of tables.events)
+        if (event.run_id === 'run_6' && event.id > 3) event.at = earlier(event.at, -25_000);
+    },
+  ],
+  [
+    'a run was started in another thread',
+    ['section 8'],
+    ({ tables }) => Object.assign(runOf(tables, 'run_1'), { thread_id: 'another' }),
+  ],
+  [
+    'a run was not shown what was said before it in its thread',
+    ['section 8'],
+    ({ tables }) =>
+      remove(
+        tables.messages,
+        at(tables.messages, (row) => row.run_id === 'run_6' && row.seq === -1),
+      ),
+  ],
+  [
+    'a start was refused though its thread was free',
+    ['section 8'],
+    ({ clients }) => {
+      const refused = at(clients, ({ answer }) => !answer.ok && answer.code === 'conflict');
+      refused.beganAt += 30_000;
+      refused.endedAt += 30_000;
+    },
+  ],
+  [
+    'a run waited that was to be refused',
+    ['I3', 'section 8'],
+    ({ tables }) => Object.assign(runOf(tables, 'run_6'), { agent: 'soloist' }),
+  ],
+  // Facts
+  ['a fact was lost', ['I1'], ({ tables }) => tables.facts.pop()],
+  ['a fact was written twice', ['I1'], ({ tables }) => tables.facts.push(...tables.facts)],
+  [
+    'a fact was written of a call that said none',
+    ['I1'],
+    ({ tables }) => tables.facts.push({ ...at(tables.facts, () => true), run_id: 'run_1' }),
+  ],
+  [
+    'a fact has another value',
+    ['I1'],
+    ({ tables }) =>
+      Object.assign(
+        at(tables.facts, () => true),
+        { value: 'ee' },
+      ),
+  ],
+  [
+    'a fact is kept for others',
+    ['I1'],
+    ({ tables }) =>
+      Object.assign(
+        at(tables.facts, () => true),
+        { owner: 'clerk' },
+      ),
+  ],
+  // Fallbacks
+  [
+    'a run went on with a model that answers no more',
+    ['section 5'],
+    ({ tables, model }) => {
+      replaceEvent({ tables }, 'step.fell_back', 'step.retry');
+      for (const call of model) if (call.plan === 3) call.model = 'scripted-first';
+      Object.assign(stepOf(tables, 1, 'run_4'), { name: 'scripted-first' });
+    },
+  ],
+  [
+    'the next model had not all its tries',
+    ['section 5'],
+    ({ tables }) => Object.assign(stepOf(tables, 1, 'run_4'), { failures: 4 }),
+  ],
+  [
+    'an answer is said to be of another model than gave it',
+    ['section 5'],
+    ({ tables }) => Object.assign(stepOf(tables, 1, 'run_3'), { name: 'scripted-first' }),
+  ],
+  [
+    'a run that has fallen back asked its first model again',
+    ['section 5'],
+    ({ model }) => {
+      const call = at(model, ({ plan }) => plan === 3);
+      model.push({ ...call, seq: 3, n: 99 });
+    },
+  ],
+  [
+    'a run fell back twice',
+    ['section 5'],
+    ({ tables }) => {
+      const fell = at(tables.events, ({ type }) => type === 'step.fell_back');
+      Object.assign(
+        at(tables.events, ({ run_id, type }) => run_id === 'run_4' && type === 'step.retry'),
+        {
+          type: fell.type,
+          data: fell.data,
+        },
+      );
+    },
+  ],
+  [
+    'a run fell back to a model that is not the next of its agent',
+    ['section 5'],
+    ({ tables }) => {
+      const fell = at(tables.events, ({ type }) => type === 'step.fell_back');
+      fell.data = JSON.stringify({ ...JSON.parse(fell.data ?? ''), to: 'another' });
+    },
+  ],
+  [
+    'a model was asked that is none of its agent',
+    ['section 5'],
+    ({ model }) =>
+      Object.assign(
+        at(model, ({ fault }) => fault === '429'),
+        { model: 'another' },
+      ),
+  ],
   // Outputs
+  [
+    'an answer was objected to that is sound',
+    ['output'],
+    ({ expected }) =>
+      Object.assign(
+        at(expected, ({ plan }) => plan === 2),
+        { objections: 0 },
+      ),
+  ],
+  [
+    'a draft was not objected to',
+    ['output'],
+    ({ expected }) =>
+      Object.assign(
+        at(expected, ({ plan }) => plan === 0),
+        { objections: 1 },
+      ),
+  ],
   [
     'a run answered otherwise than its plan',
     ['output'],
@@ -470,9 +618,9 @@ describe('the report', () => {
         evidence.model.push({ ...at(evidence.model, () => true), n: 100 + n, breach: run_id });
     for (const row of evidence.tables.attempts) row.late_note = null;
     const printed = printReport(judge(evidence), evidence.meta).split('\n');
-    expect(printed[0]).toMatch(/^FAILED: seed 1 on redis, 2 of 2 runs/);
-    expect(printed).toContain('I7: 80 breaches');
-    expect(printed).toContain('  … and 77 more');
+    expect(printed[0]).toMatch(/^FAILED: seed 1 on redis, 6 of 6 runs/);
+    expect(printed).toContain('I7: 240 breaches');
+    expect(printed).toContain('  … and 237 more');
     expect(printed.join('\n')).toMatch(/Never happened.*fenced writes/);
     expect(printed.length).toBeLessThan(50);
     expect(Math.max(...printed.map((line) => line.length))).toBeLessThanOrEqual(182);
@@ -531,7 +679,7 @@ function insertEvent({ tables }: Evidence, type: string, seq: number, after: str
   Object.assign(runOf(tables, 'run_1'), { last_event: runOf(tables, 'run_1').last_event + 1 });
 }
 
-function replaceEvent({ tables }: Evidence, type: string, by: string, seq?: number): void {
+function replaceEvent({ tables }: Pick<Evidence, 'tables'>, type: string, by: string, seq?: number): void {
   const isMeant = (event: EventDump) => event.type === type && (seq === undefined || event.seq === seq);
   for (const event of tables.events) if (isMeant(event)) event.type = by;
 }

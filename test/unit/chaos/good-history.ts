@@ -5,9 +5,10 @@
  */
 import { cancelRun, redriveRun, resolveStep } from '../../../src/core/commands.js';
 import type { Outcome } from '../../../src/core/outcome.js';
+import { takeThread } from '../../../src/core/thread.js';
 import { type Gap, gaps } from '../../../src/engine/gaps.js';
 import { writeAttempt, writeRun, writeStep } from '../../../src/postgres/rows.js';
-import type { RunRows } from '../../../src/testing/memory-runs.js';
+import { acceptRun, type RunRows } from '../../../src/testing/memory-runs.js';
 import type {
   ClientAnswer,
   ClientOp,
@@ -21,10 +22,12 @@ import type {
 } from '../../chaos/campaign/evidence.js';
 import {
   aborted,
+  askedRun,
   askOperator,
   asks,
   call,
   happenedMaybe,
+  listing,
   llmFails,
   Scenario,
   says,
@@ -49,7 +52,9 @@ class Story extends Scenario {
   ) {
     super();
     evidence.expected.push(expected);
-    const { key, task, plan } = expected;
+    const { key, task, plan, thread: threadId } = expected;
+    const isBusy = evidence.expected.some((other) => other !== expected && other.thread === threadId);
+    if (threadId !== null) this.rows = acceptRun(askedRun('run_1', { threadId }), listing, this.now, isBusy);
     this.client({ op: 'start', plan, key, task }, { ...plainly, status: 'accepted', created: true });
     this.client({ op: 'start', plan, key, task }, { ...plainly, status: 'accepted', created: false });
   }
@@ -106,7 +111,15 @@ class Story extends Scenario {
     const { model } = this.evidence;
     const turn = this.expected.llmSeqs.indexOf(seq);
     const billed = { inputTokens: usage.inputTokens, outputTokens: usage.outputTokens };
-    const base = { n: model.length + 1, at: this.at, plan: this.expected.plan, turn, seq, breach: null };
+    const base = {
+      n: model.length + 1,
+      at: this.at,
+      plan: this.expected.plan,
+      turn,
+      seq,
+      breach: null,
+      model: 'scripted',
+    };
     model.push({ ...base, reply: 'calls', fault: null, usage: billed, delivered: true, ...more });
   }
 
@@ -139,6 +152,16 @@ export function goodHistory(): Evidence {
   evidence.workers.push(...arrives(crew, 'a1', second.at), ...arrives(crew, 'a2', second.at));
   cancelledRun(second);
   second.dump();
+  const others = { output: 'done', llmSeqs: [1] };
+  const noted = { seq: 2, tool: 'note', effect: 'idempotent', token: 'dd', applies: 1 } as const;
+  const third = { ...expectedOf(2, 'assessor'), ...others, calls: [noted], llmSeqs: [1, 3, 4], objections: 1 };
+  notedAndObjectedTo(new Story(evidence, crew, 'run_3', third));
+  fallenBack(new Story(evidence, crew, 'run_4', { ...expectedOf(3, 'broker'), ...others, fallsBackAt: 0 }));
+  const inThread = (plan: number) => ({ ...expectedOf(plan, 'soloist'), ...others, thread: 'soloist 0' });
+  oneAfterTheOther(
+    new Story(evidence, crew, 'run_5', inThread(4)),
+    new Story(evidence, crew, 'run_6', { ...inThread(5), agent: 'caller' }),
+  );
   const first = new Story(evidence, crew, 'run_1', {
     ...expectedOf(0, 'teller'),
     output: 'plan 0 is done: cafe',
@@ -271,15 +294,74 @@ function cancelledRun(run: Story): void {
   run.seen();
 }
 
+/** Its call says a fact, and its first answer is no answer. */
+function notedAndObjectedTo(run: Story): void {
+  const token = run.begin(1, 'a1');
+  run.asked(1);
+  run.end(1, 'a1', token, asks(call('note', { effect: 'idempotent', arguments: '{"ref":"2.0.0"}' })));
+  const noting = run.begin(2, 'a2');
+  run.hit(2, { token: 'dd' });
+  run.end(2, 'a2', noting, value('done: note [dd]'));
+  const { runId: run_id, evidence } = run;
+  evidence.tables.facts.push({ id: 1, scope: 'agent', owner: 'assessor', key: '2.0.0', value: 'dd', run_id, seq: 2 });
+  const drafting = run.begin(3, 'a1');
+  run.asked(3, { reply: 'text' });
+  run.end(3, 'a1', drafting, says('a draft', { objection: text('a draft is no answer') }));
+  run.end(4, 'a2', answer(run, 4), says('done'));
+  run.seen();
+  run.dump();
+}
+
+/** The first of its models is asked in vain, for as often as it may be. */
+function fallenBack(run: Story): void {
+  const models = { failed: 'scripted-first', next: 'scripted', first: 'scripted-first' };
+  for (let tries = 0; tries < listing.llmAttempts; tries++) {
+    const token = run.begin(1, 'a1');
+    run.asked(1, { model: 'scripted-first', reply: 'fault', fault: '503 page', usage: null });
+    run.end(1, 'a1', token, llmFails({}, { retryInMs: 100, models }));
+    run.pass(100);
+  }
+  run.end(1, 'a2', answer(run, 1), says('done'));
+  run.seen();
+  run.dump();
+}
+
+/** The second waits for the first, and is shown what it said. A start that may not wait is refused meanwhile. */
+function oneAfterTheOther(first: Story, second: Story): void {
+  const refused = { ok: false, code: 'conflict', message: '' } as const;
+  const { plan, key, task } = second.expected;
+  first.end(1, 'a2', answer(first, 1), says('done'));
+  first.seen();
+  second.pass(30);
+  second.client({ op: 'start', plan, key, task }, refused);
+  second.pass(1_000);
+  second.change(takeThread);
+  const { expected } = first;
+  const said = { role: 'user', content: expected.task } as const;
+  second.rows.messages.push({ seq: -1, pos: 0, tokens: 3, message: said });
+  second.end(1, 'a2', answer(second, 1), says('done'));
+  second.seen();
+  first.dump();
+  second.dump();
+}
+
+/** Claims an LLM step whose model answers with text. */
+function answer(run: Story, seq: number): string {
+  const token = run.begin(seq, 'a2');
+  run.asked(seq, { reply: 'text' });
+  return token;
+}
+
 function expectedOf(plan: number, agent: string): Expected {
-  const named = { plan, task: `seed 1 plan ${plan}`, key: `plan-${plan}`, agent };
-  return { ...named, status: 'completed', reason: null, output: null, cancels: false, calls: [], llmSeqs: [] };
+  const named = { plan, task: `seed 1 plan ${plan}`, key: `plan-${plan}`, agent, thread: null };
+  const nothing = { reason: null, output: null, objections: 0, fallsBackAt: null };
+  return { ...named, ...nothing, status: 'completed', cancels: false, calls: [], llmSeqs: [] };
 }
 
 function emptyEvidence(): Evidence {
   const machine = { cpus: 1, cpu: '', memoryMb: 1, os: '', node: '', postgres: '', redis: null };
   const settings = {
-    runs: 2,
+    runs: 6,
     minutes: 1,
     heartbeatMs: 2_000,
     deathMs: 8_000,
@@ -304,7 +386,7 @@ function emptyEvidence(): Evidence {
     ledger: [],
     model: [],
     workers: [],
-    tables: { instance: [], workers: rows, runs: [], steps: [], attempts: [], messages: [], events: [] },
+    tables: { instance: [], workers: rows, runs: [], steps: [], attempts: [], messages: [], events: [], facts: [] },
   };
 }
 
@@ -331,7 +413,7 @@ export function fault(
 function dumpRows(
   { tables }: Evidence,
   runId: string,
-  { key, agent, task }: Expected,
+  { key, agent, task, thread }: Expected,
   { run, steps, messages, attempts, events }: RunRows,
   nameOf: (token: string) => string,
 ): void {
@@ -340,7 +422,7 @@ function dumpRows(
     agent,
     language: run.language,
     tenant: '',
-    thread_id: null,
+    thread_id: thread,
     model: null,
     llm_timeout_ms: run.llmTimeoutMs,
     llm_attempts: run.llmAttempts,
@@ -360,7 +442,7 @@ function dumpRows(
     tables.attempts.push({ ...row, token: nameOf(row.token), late_note: attempt.lateNote });
   }
   for (const { seq, pos, tokens, message } of messages) {
-    const said = seq === 0 ? { ...message, content: task } : message;
+    const said = seq === 0 && message.role === 'user' ? { ...message, content: task } : message;
     tables.messages.push({ run_id: runId, seq, pos, tokens, body: JSON.stringify(said) });
   }
   for (const { id, type, seq, data, at } of events) {

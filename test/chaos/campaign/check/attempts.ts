@@ -41,6 +41,7 @@ function ofCounts(dossier: Dossier, step: Line<StepDump>, traces: readonly Trace
     counts = countsOf(
       step,
       traces.filter((trace) => trace.startedAt >= from && trace.startedAt < until),
+      new Set(eventsOf(dossier, 'step.fell_back', step.seq).map(({ at }) => ms(at))),
     );
     const { failures, crashes } = counts;
     if (failures <= step.max_attempts && crashes <= crashLimit) continue;
@@ -66,8 +67,11 @@ function resetsOf(dossier: Dossier, step: StepDump): number[] {
     .map((event) => ms(event.at));
 }
 
-/** Only a suspect's crash counts; the first makes a suspect, and a recorded outcome clears it. */
-function countsOf(step: StepDump, traces: readonly Trace[]): Counts {
+/**
+ * Only a suspect's crash counts; the first makes a suspect, and a recorded outcome clears it. The next model of an agent has
+ * all its tries: `fellBack` are the ends of those after which it was taken.
+ */
+function countsOf(step: StepDump, traces: readonly Trace[], fellBack: ReadonlySet<number>): Counts {
   const counts = { failures: 0, crashes: 0, claims: 0 };
   let suspect = false;
   for (const { ended } of traces) {
@@ -75,7 +79,7 @@ function countsOf(step: StepDump, traces: readonly Trace[]): Counts {
     // The fate of a `once` call asked about for too long: a claim that came to nothing.
     const by = ended.by === 'failure' && step.effect === 'once' ? 'claim' : ended.by;
     if (by === 'failure') {
-      counts.failures += 1;
+      counts.failures = fellBack.has(ended.at) ? 0 : counts.failures + 1;
       if (ended.recorded) suspect = false;
     } else if (by === 'claim') counts.claims += 1;
     else if (by === 'crash') {

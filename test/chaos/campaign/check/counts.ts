@@ -53,6 +53,15 @@ export function countWhatHappened(evidence: Evidence, dossiers: readonly Dossier
     cancels: runs.filter((run) => run.status === 'cancelled').length,
     'duplicate starts': evidence.clients.filter((call) => call.op === 'start' && call.answer.ok && !call.answer.created)
       .length,
+    'waits for a thread': evidence.tables.events.filter(({ type, seq, data }) => {
+      return type === 'step.suspended' && seq === 1 && data?.includes('"slot"') === true;
+    }).length,
+    'starts that a thread refused': evidence.clients.filter(
+      ({ op, answer }) => op === 'start' && !answer.ok && answer.code === 'conflict',
+    ).length,
+    'answers objected to': events('run.answer_refused'),
+    'changes of model': events('step.fell_back'),
+    facts: evidence.tables.facts.length,
     'model calls that a crash cost': attempts.filter((row) => row.usage_estimated === true && !row.recorded).length,
   };
 }

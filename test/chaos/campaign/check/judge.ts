@@ -9,8 +9,10 @@ import { checkClaims, checkSwallowed, checkTokens } from './claims.js';
 import { countWhatHappened, missingFrom } from './counts.js';
 import { type Breach, dossiersOf } from './dossier.js';
 import { checkEnd } from './ends.js';
+import { checkFacts } from './facts.js';
 import { checkForeignKeys, checkKeys } from './keys.js';
 import { checkSettled, checkSettledAsAWhole, checkStanding, checkStarts } from './lost.js';
+import { checkModels } from './models.js';
 import { checkOnce } from './once.js';
 import { checkOutput } from './outputs.js';
 import { checkProcesses } from './processes.js';
@@ -18,6 +20,7 @@ import { checkHistory, checkRequests } from './requests.js';
 import { checkSeqs } from './seqs.js';
 import { checkStillness } from './stillness.js';
 import { checkTakeovers } from './takeovers.js';
+import { checkThreads } from './threads.js';
 import { checkUsage } from './usage.js';
 
 /** `secrets`: what secretsIn found in the texts that the evidence was read from. */
@@ -38,8 +41,11 @@ export function judge(evidence: Evidence, secrets: readonly Breach[] = []): Repo
       ...checkHistory(dossier),
       ...checkUsage(dossier),
       ...checkAttempts(dossier),
+      ...checkModels(dossier),
     ]),
     ...checkStillness(evidence, dossiers),
+    ...checkThreads(evidence, dossiers),
+    ...checkFacts(evidence, dossiers),
     ...checkTokens(dossiers),
     ...checkSwallowed(evidence, dossiers),
     ...checkForeignKeys(evidence),

@@ -2,12 +2,12 @@
  * Each run ends as its plan says: with exactly that output, or for that reason, or cancelled by a client that asked for it;
  * and it went there by the plan's own steps.
  */
-import { type Breach, breachOf, type Dossier, isRunFinal, see } from './dossier.js';
+import { type Breach, breachOf, type Dossier, eventsOf, isRunFinal, see } from './dossier.js';
 
 export function checkOutput(dossier: Dossier): Breach[] {
   const { run, expected } = dossier;
   if (expected === null) return [];
-  return [...(isRunFinal(run) ? ofEnd(dossier) : []), ...ofSteps(dossier)];
+  return [...(isRunFinal(run) ? ofEnd(dossier) : []), ...ofSteps(dossier), ...ofObjections(dossier)];
 }
 
 function ofEnd(dossier: Dossier): Breach[] {
@@ -24,6 +24,17 @@ function ofEnd(dossier: Dossier): Breach[] {
   }
   const isSame = plain(run.output, run.output_is_json) === plain(expected.output, run.output_is_json);
   return isSame ? [] : wrong(`answers ${run.output}, and not ${expected.output}`);
+}
+
+/** An answer is objected to by the agent's schema or its judge, and what they say is recorded with it: once. */
+function ofObjections(dossier: Dossier): Breach[] {
+  const { run, expected } = dossier;
+  const told = eventsOf(dossier, 'run.answer_refused');
+  const planned = expected?.objections ?? 0;
+  const isWhole = run.status === 'completed' || run.status === 'failed';
+  if (told.length === planned || (told.length < planned && !isWhole)) return [];
+  const text = `${told.length} of its answers were objected to, and not ${planned}`;
+  return [breachOf('output', dossier, text, see('runs', run), see('events', ...told))];
 }
 
 function plain(text: string | null, isJson: boolean): string | null {

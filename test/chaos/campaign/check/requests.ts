@@ -26,7 +26,8 @@ export function checkHistory(dossier: Dossier): Breach[] {
   if (dossier.expected !== null && task?.message.content !== dossier.expected.task)
     found.push(breachOf('I7', dossier, 'does not begin with its task', ...(task ? [see('messages', task.row)] : [])));
   for (const { row, message } of said) {
-    if (message.role !== 'assistant') continue;
+    // What was said before in its thread is a copy, whose steps are those of another run.
+    if (message.role !== 'assistant' || row.seq < 0) continue;
     const isOver = steps.some((step) => step.kind === 'llm' && step.seq > row.seq);
     for (const [index, call] of message.toolCalls.entries()) {
       const step = steps.find((candidate) => candidate.turn_seq === row.seq && candidate.position === index + 1);

@@ -119,6 +119,20 @@ function intersect(a: readonly Span[], b: readonly Span[]): Span[] {
   );
 }
 
+/** What is left of the first where the second are not. */
+export function without(spans: readonly Span[], cut: readonly Span[]): Span[] {
+  return cut.reduce(
+    (left: readonly Span[], { from, to }) =>
+      left.flatMap((span) =>
+        [
+          { from: span.from, to: Math.min(span.to, from) },
+          { from: Math.max(span.from, to), to: span.to },
+        ].filter((part) => part.from < part.to),
+      ),
+    spans,
+  ) as Span[];
+}
+
 export function overlaps(spans: readonly Span[], { from, to }: Span): boolean {
   return spans.some((span) => span.from <= to && span.to >= from);
 }
