@@ -140,11 +140,13 @@ const askedModels = 5;
 async function examineModels(settings: Settings, config: LoadedConfig | null, log: Log): Promise<Check[]> {
   const ofAgents = config?.agents.flatMap(({ model, fallbacks }) => [...(model === null ? [] : [model]), ...fallbacks]);
   const models = [...new Set(ofAgents ?? [settings.openai.model])];
-  const { diagnose } = await import('./openai/diagnose.js');
+  const { diagnose, diagnoseEmbeddings } = await import('./openai/diagnose.js');
   const checks: Check[] = [];
   try {
     const provider = openAiSettings(settings, config, log);
     for (const model of models.slice(0, askedModels)) checks.push(...(await diagnose(provider, model)));
+    const embeddingModel = config?.embeddingModel ?? null;
+    if (embeddingModel !== null) checks.push(await diagnoseEmbeddings(provider, embeddingModel));
   } catch (error) {
     if (!(error instanceof PawlError)) throw error;
     return [bad('llm', error.message, 'set it, or take the model out of the config')];

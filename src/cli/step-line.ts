@@ -172,7 +172,8 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
 
 function wordsOfLoop(data: EventView['data']): string {
   const tools = Array.isArray(data.tools) ? data.tools.map(text).join(', ') : '';
-  const what = `the model repeats itself (${tools}, ${text(data.turns)} turns in a row)`;
+  const inOtherWords = data.reworded === true ? ' in other words' : '';
+  const what = `the model repeats itself${inOtherWords} (${tools}, ${text(data.turns)} turns in a row)`;
   switch (data.rung) {
     case 'tell':
       return `${what}: it was told`;

@@ -6,6 +6,7 @@ import { bad, type Check, missingModel, note, ok } from '../core/checkup.js';
 import { describeThrown } from '../core/errors.js';
 import type { LlmAnswer, LlmFailure } from '../core/outcome.js';
 import type { LlmRequest } from '../ports.js';
+import { createOpenAiEmbedder } from './embed.js';
 import { asObject, asText, parseJson } from './json.js';
 import { createOpenAiLlm, endpointOf, type OpenAiSettings } from './llm.js';
 import { redact } from './redact.js';
@@ -62,6 +63,18 @@ export async function diagnose(settings: OpenAiSettings, model: string): Promise
     }
   }
   return [await explain(settings, model, name, asked.failure)];
+}
+
+/** One call to the embedding model of the config. Without it facts are found by words alone: nothing fails by it. */
+export async function diagnoseEmbeddings(settings: OpenAiSettings, model: string): Promise<Check> {
+  const name = `embeddings ${model}`;
+  try {
+    const [vector] = await createOpenAiEmbedder(settings, model).embed(['pong'], AbortSignal.timeout(timeoutMs));
+    return ok(name, `${vector?.length} numbers a text, from ${shown(endpointOf(settings, model))}`);
+  } catch (error) {
+    const fix = 'name a model that the address takes for /embeddings, or leave embeddingModel out';
+    return bad(name, describeThrown(error), fix);
+  }
 }
 
 async function checkJson(settings: OpenAiSettings, model: string, name: string): Promise<Check> {

@@ -43,3 +43,21 @@ it('that timed out neither stops the next one of its call nor hides it from an a
   call.abort('lost');
   expect(await second).toEqual({ ended: 'aborted' });
 });
+
+it('within another is aborted with it, and leaves it to its abort when it has ended', async () => {
+  const call = open();
+  const signals: AbortSignal[] = [];
+  const heeding = ({ signal }: { signal: AbortSignal }) => {
+    signals.push(signal);
+    return new Promise((resolve) => signal.addEventListener('abort', resolve));
+  };
+  const outer = raceCall(call, 1_000, async (stop) => {
+    expect(await raceCall(call, 1_000, () => 'inner')).toEqual({ ended: 'returned', value: 'inner' });
+    void heeding(stop);
+    return raceCall(call, 1_000, heeding);
+  });
+  await expect.poll(() => signals.length).toBe(2);
+  call.abort('lost');
+  expect(await outer).toEqual({ ended: 'aborted' });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+});

@@ -151,7 +151,7 @@ describe('runs show', () => {
         data: { attempt: 1, inMs: 1_000, error: { code: 'threw', message: 'down' } },
       }),
       anEvent(4, 'run.loop', { seq: 7, data: { ...loop, rung: 'tell' } }),
-      anEvent(5, 'run.loop', { seq: 9, data: { ...loop, turns: 4, rung: 'withhold' } }),
+      anEvent(5, 'run.loop', { seq: 9, data: { ...loop, turns: 4, rung: 'withhold', reworded: true } }),
       anEvent(6, 'run.loop', { seq: 11, data: { ...loop, turns: 5, rung: 'answer' } }),
       anEvent(7, 'run.limit_reached', { data: { reason: 'max_tokens' } }),
       anEvent(8, 'run.trimmed', { seq: 11, data: { from: 5 } }),
@@ -164,7 +164,7 @@ describe('runs show', () => {
     expect(lines(out).slice(lines(out).indexOf('what happened on the way') + 1, -3)).toEqual([
       '    2  attempt 1 failed (threw: down); again in 1.0 s',
       '    7  the model repeats itself (look, 3 turns in a row): it was told',
-      '    9  the model repeats itself (look, 4 turns in a row): the same calls are withheld',
+      '    9  the model repeats itself in other words (look, 4 turns in a row): the same calls are withheld',
       '   11  the model repeats itself (look, 5 turns in a row): this was its last answer, without tools',
       '       limit reached: max_tokens; one last answer, without tools',
       '   11  the turns before step 5 are left out of the prompt',

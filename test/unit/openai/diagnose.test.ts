@@ -1,6 +1,6 @@
 /** `pawl doctor --llm` against the strict scripted model: what it makes of a sound provider, and of each wrong setting. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { diagnose } from '../../../src/openai/diagnose.js';
+import { diagnose, diagnoseEmbeddings } from '../../../src/openai/diagnose.js';
 import type { OpenAiSettings } from '../../../src/openai/llm.js';
 import {
   type ScriptedModel,
@@ -112,4 +112,22 @@ describe('a wrong setting', () => {
     expect(check).toMatchObject({ state: 'bad', says: 'the provider has no model small' });
     expect(check?.fix).toContain('smal, large');
   });
+});
+
+it('an embedding model says how long its vectors are, or what is wrong with it', async () => {
+  server = await startScriptedModel({
+    script: sound,
+    apiKey: 'key-right',
+    embed: (_, model) =>
+      model === 'vectors' ? [[1, 2, 3]] : { fault: 'status', status: 404, message: 'no such model' },
+  });
+  const settings = { baseUrl: server.url, apiKey: 'key-right', log };
+  expect(await diagnoseEmbeddings(settings, 'vectors')).toMatchObject({
+    ...{ name: 'embeddings vectors', state: 'ok' },
+    says: expect.stringMatching(/^3 numbers a text, from http:/),
+  });
+  const wrong = await diagnoseEmbeddings(settings, 'small');
+  expect(wrong).toMatchObject({ state: 'bad', says: expect.stringContaining('404 no such model') });
+  expect(wrong.fix).toContain('embeddingModel');
+  expect(server.breaches).toEqual([]);
 });
