@@ -42,6 +42,9 @@ export interface Changes {
   isEmpty: boolean;
 }
 
+/** The event that is kept on its step. */
+export const completedType = 'step.completed';
+
 /** Why a `once` call dies whose fate nobody settled in time. */
 export const unknownOutcome: DeadReason = {
   reason: 'unknown_outcome',
@@ -101,6 +104,12 @@ export class Draft {
     this.run.lastEvent += 1;
     this.runTouched = true;
     this.events.push({ id: this.run.lastEvent, type, seq, data });
+  }
+
+  /** Tells that a step has its outcome. A store may keep the number alone: all else stands in the step and its message. */
+  tellCompleted(step: StepState, data: Record<string, unknown> = {}): void {
+    this.event(completedType, step.seq, data);
+    step.completedEvent = this.run.lastEvent;
   }
 
   message(seq: number, pos: number, message: Message, tokens: number | null): void {
@@ -168,6 +177,7 @@ export class Draft {
       note: null,
       usage: null,
       shownAttempts: null,
+      completedEvent: null,
       queuedAt: this.now,
       startedAt: null,
       finishedAt: null,

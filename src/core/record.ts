@@ -163,7 +163,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       if (outcome.kind === 'tool_value')
         return observe(draft, step, outcome.value, null, { note: outcome.note ?? null });
       draft.complete(step, contentOf(outcome));
-      draft.event('step.completed', step.seq);
+      draft.tellCompleted(step);
       return { recorded: true, ended: 'completed' };
     case 'cancel':
       draft.cancel(step);
@@ -220,7 +220,7 @@ function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolC
   }
   if (outcome.lastBecause === null) draft.run.turnsUsed += 1;
   draft.complete(step, content);
-  draft.event('step.completed', step.seq, calls.length === 0 ? {} : { calls: calls.length });
+  draft.tellCompleted(step, calls.length === 0 ? {} : { calls: calls.length });
   if (outcome.repetition !== null) draft.event('run.loop', step.seq, { ...outcome.repetition });
 }
 
@@ -254,7 +254,7 @@ function compact(draft: Draft, step: StepState, outcome: Outcome): Recorded {
     run.digestBefore = window.digestBefore;
     run.summarySeq = step.seq;
   }
-  draft.event('step.completed', step.seq, step.error === null ? {} : { error: step.error });
+  draft.tellCompleted(step, step.error === null ? {} : { error: step.error });
   return { recorded: true, ended: 'completed' };
 }
 
@@ -334,7 +334,7 @@ export function observe(
     },
     answer.tokens,
   );
-  draft.event('step.completed', step.seq, error === null ? {} : { error });
+  draft.tellCompleted(step, error === null ? {} : { error });
   if (step.sequential) wakeSuccessor(draft, step);
   return { recorded: true, ended: 'completed' };
 }

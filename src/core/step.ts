@@ -100,6 +100,8 @@ export interface StepState {
   usage: Usage | null;
   /** Attempts the queue had counted when it last heard that this step is dead; null: it was never told. */
   shownAttempts: number | null;
+  /** Number of the event that told of its outcome; null: there is none yet, or it is kept apart, of an older step. */
+  completedEvent: number | null;
   queuedAt: Date;
   startedAt: Date | null;
   finishedAt: Date | null;

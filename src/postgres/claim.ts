@@ -25,33 +25,9 @@ const mostAtOnce = 100;
 // claim of a `once` call is the intent and must be there before the call; that of a first step has begun the run.
 // Rows are wide and batches join each with all, so no whole row is carried along: what a process must read of a run and a
 // step it does not know becomes JSON where the row is at hand. The run's is that of its locked version.
-const claimSql = (locking: string) => `
-with r as materialized (
-  select id, agent, agent_version, started_at, window_from, summary_seq, ($10::int[])[array_position($1::text[], id)] as read_from,
-    case when writes is distinct from ($9::int[])[array_position($1::text[], id)] then row_to_json(runs) end as run
-  from pawl.runs
-  where id = any($1) and ending_at is null and pause_at is null and finished_at is null
-  order by id for no key update ${locking}
-), s as (
-  update pawl.steps s set
-    status = 'running', claim_token = a.token, worker_id = $5, claimed_at = clock_timestamp(),
-    claim_deadline = clock_timestamp() + s.timeout_ms * interval '1 millisecond',
-    attempt = s.attempt + case when s.unknown or s.status = 'running' then 0 else 1 end,
-    started_at = coalesce(s.started_at, clock_timestamp())
-  from unnest($1::text[], $2::int[], $3::int[], $4::uuid[]) as a(run_id, seq, dispatch, token)
-    join r on r.id = a.run_id
-    join unnest($7::text[], $8::text[]) as v(agent, version)
-      on v.agent = r.agent and (r.agent_version is null or r.agent_version = v.version)
-  where s.run_id = a.run_id and s.seq = a.seq and s.dispatch = a.dispatch
-    and (
-      (s.status = 'pending' and s.due_at <= clock_timestamp() + interval '50 milliseconds' and ($6 or not s.suspect))
-      or (s.status = 'running' and s.claim_token = a.token)
-    )
-    and exists (select 1 from pawl.workers w where w.id = $5 and w.state = 'live')
-  returning s.run_id, s.kind, s.effect, s.claim_token, s.attempt, s.claimed_at, s.claim_deadline, v.version, r.window_from, r.summary_seq, r.read_from,
-    r.agent_version, r.started_at as run_started_at, r.run, case when r.run is not null then row_to_json(s) end as step,
-    case when r.run is not null then ${inputOf('s')} end as input
-), started as (
+// Postgres makes this ready whether or not there is a run for it, so claims of runs that have begun go without. A run that is not
+// as it was known (a redrive takes its version away) is not taken, and asked for alone.
+const beginSql = `, started as (
   update pawl.runs set
     status = 'running', started_at = coalesce(runs.started_at, clock_timestamp()),
     agent_version = coalesce(runs.agent_version, s.version),
@@ -63,7 +39,38 @@ with r as materialized (
 ), told as (
   insert into pawl.events (run_id, id, type, at) select id, last_event, 'run.started', started_at from started
   where was_started_at is null
-)
+)`;
+
+const startedSql = `(select row_to_json(t) from (
+      select agent_version, started_at, last_event from started where started.id = s.run_id) t)`;
+
+const claimSql = ({ locking, begins }: ClaimKind) => `
+with r as materialized (
+  select id, agent, agent_version, started_at, window_from, summary_seq, ($10::int[])[array_position($1::text[], id)] as read_from,
+    case when writes is distinct from ($9::int[])[array_position($1::text[], id)] then row_to_json(runs) end as run
+  from pawl.runs
+  where id = any($1) and ending_at is null and pause_at is null and finished_at is null${begins ? '' : ' and started_at is not null'}
+  order by id for no key update ${locking}
+), s as (
+  update pawl.steps s set
+    status = 'running', claim_token = a.token, worker_id = $5, claimed_at = clock_timestamp(),
+    claim_deadline = clock_timestamp() + s.timeout_ms * interval '1 millisecond',
+    attempt = s.attempt + case when s.unknown or s.status = 'running' then 0 else 1 end,
+    started_at = coalesce(s.started_at, clock_timestamp())
+  from unnest($1::text[], $2::int[], $3::int[], $4::uuid[]) as a(run_id, seq, dispatch, token)
+    join r on r.id = a.run_id
+    join unnest($7::text[], $8::text[]) as v(agent, version)
+      on v.agent = r.agent and (${begins ? 'r.agent_version is null or ' : ''}r.agent_version = v.version)
+  where s.run_id = a.run_id and s.seq = a.seq and s.dispatch = a.dispatch
+    and (
+      (s.status = 'pending' and s.due_at <= clock_timestamp() + interval '50 milliseconds' and ($6 or not s.suspect))
+      or (s.status = 'running' and s.claim_token = a.token)
+    )
+    and exists (select 1 from pawl.workers w where w.id = $5 and w.state = 'live')
+  returning s.run_id, s.kind, s.effect, s.claim_token, s.attempt, s.claimed_at, s.claim_deadline, v.version, r.window_from, r.summary_seq, r.read_from,
+    r.agent_version, r.started_at as run_started_at, r.run, case when r.run is not null then row_to_json(s) end as step,
+    case when r.run is not null then ${inputOf('s')} end as input
+)${begins ? beginSql : ''}
 select
   s.claim_token as token, s.attempt,
   (extract(epoch from s.claimed_at) * 1000)::float8 as "claimedAt",
@@ -71,8 +78,7 @@ select
   (extract(epoch from clock_timestamp()::timestamptz(3)) * 1000)::float8 as now,
   case when s.run is not null then json_build_object(
     'run', s.run, 'step', s.step, 'input', s.input,
-    'started', (select row_to_json(t) from (
-      select agent_version, started_at, last_event from started where started.id = s.run_id) t),
+    'started', ${begins ? startedSql : 'null'},
     'messages', (
       select json_agg(json_build_object('seq', m.seq, 'pos', m.pos, 'tokens', m.tokens, 'body', m.body) order by m.seq, m.pos)
       from pawl.messages m
@@ -82,9 +88,15 @@ select
   (select json_agg(json_build_object('tool', t.tool, 'agent', nullif(t.agent, ''), 'isOut', t.is_out)) from (
     select tool, agent, false as is_out from pawl.tool_stops
     union all select tool, agent, true from pawl.tool_outages where opened_at is not null) t) as stops,
-  (select case when not exists (select 1 from started) and not exists (select 1 from s where s.effect = 'once')
+  (select case when ${begins ? 'not exists (select 1 from started) and ' : ''}not exists (select 1 from s where s.effect = 'once')
     then set_config('synchronous_commit', 'off', true) end) as lasting
 from s`;
+
+interface ClaimKind {
+  locking: 'skip locked' | '';
+  /** Whether it may be the first claim of a run. */
+  begins: boolean;
+}
 
 interface ClaimRow {
   token: string;
@@ -120,7 +132,7 @@ export function createClaims({ pool, lane, cache }: { pool: pg.Pool; lane: pg.Po
         lane,
         cache,
         batch.map(({ request }) => request),
-        'skip locked',
+        { locking: 'skip locked', begins: batch.some(({ request }) => !hasBegun(cache.get(request.runId)?.run)) },
       );
       for (const { request, answer } of batch) answer(taken.get(request.token) ?? null);
     },
@@ -147,7 +159,7 @@ function takeAlike(queue: Asked[]): Asked[] {
 }
 
 async function claimAlone(pool: pg.Pool, cache: RunCache, request: ClaimRequest): Promise<ClaimAnswer> {
-  const taken = (await claimSteps(pool, cache, [request], '')).get(request.token);
+  const taken = (await claimSteps(pool, cache, [request], { locking: '', begins: true })).get(request.token);
   return taken ?? { claimed: false, refusal: await explainRefusal(pool, request) };
 }
 
@@ -156,15 +168,15 @@ async function claimSteps(
   pool: pg.Pool,
   cache: RunCache,
   requests: readonly ClaimRequest[],
-  locking: 'skip locked' | '',
+  kind: ClaimKind,
 ): Promise<Map<string, ClaimAnswer>> {
   const [first] = requests;
   if (first === undefined) return new Map();
   const known = requests.map((request) => knownFor(cache, request));
   const begun = requests.map(({ runId }) => beginningOf(cache, runId));
   const { rows } = await pool.query<ClaimRow>({
-    name: locking === '' ? 'pawl-claim' : 'pawl-claims',
-    text: claimSql(locking),
+    name: kind.locking === '' ? 'pawl-claim' : kind.begins ? 'pawl-claims-first' : 'pawl-claims',
+    text: claimSql(kind),
     values: [
       requests.map(({ runId }) => runId),
       requests.map(({ seq }) => seq),
@@ -190,6 +202,10 @@ async function claimSteps(
     taken.set(request.token, claim);
   });
   return taken;
+}
+
+function hasBegun(run: RunState | undefined): boolean {
+  return run !== undefined && run.startedAt !== null && run.agentVersion !== null;
 }
 
 const nothing: Beginning = { readFrom: fromTheStart, messages: [] };

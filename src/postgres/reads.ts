@@ -26,6 +26,7 @@ import {
   readStep,
   type StepRow,
 } from './rows.js';
+import { eventsOf } from './step-events.js';
 import { inputOf, outputOf, stepsOfRun } from './step-texts.js';
 
 interface ListedRun extends RunRow {
@@ -87,8 +88,8 @@ export function createReads(pool: pg.Pool): Reads {
         `select e.id, e.type, e.at, e.seq, e.data, s.kind, s.name, s.attempt,
            case when e.type = 'step.completed' then ${inputOf('s')} end as input,
            case when e.type = 'step.completed' then ${outputOf('s')} end as output
-         from pawl.events e left join pawl.steps s on s.run_id = e.run_id and s.seq = e.seq
-         where e.run_id = $1 and e.id > $2 order by e.id limit $3`,
+         from ${eventsOf('$1')} e left join pawl.steps s on s.run_id = e.run_id and s.seq = e.seq
+         where e.id > $2 order by e.id limit $3`,
         [runId, after, limit],
       );
       return found.map(viewEvent);

@@ -11,7 +11,7 @@ import type { StepState } from '../core/step.js';
 import type { Dispatch, KnownState } from '../ports.js';
 import { gather } from './gather.js';
 import { rowWriter } from './row-text.js';
-import { writeAttempt, writeRun } from './rows.js';
+import { type StepRow, writeAttempt, writeRun } from './rows.js';
 import type { RunCache } from './run-cache.js';
 import { runs, steps } from './schema.js';
 import { writeStepOnce } from './step-texts.js';
@@ -32,12 +32,19 @@ const untouched = words(
 const zeros = words('attempt failures crashes claims deferrals');
 const falses = words('suspect unknown');
 
+/** Of a step that has its outcome, all that its record changes of it: nearly every record is one like that. */
+const outcomeKeys = words('name status suspect unknown output error note usage completedEvent finishedAt');
+const ofOutcome = words(
+  'name status suspect unknown output error_code error_message note input_tokens cached_input_tokens output_tokens cost_usd usage_estimated completed_event finished_at',
+);
+
 // Whatever column a later version adds is written too.
 const ofRuns = runColumns.filter((name) => !underLock.includes(name));
-/** The claim included: where it was lost with the server's memory, the record is also the claim. */
-const ofSteps = movedColumns;
 const ofPlanned = stepColumns.filter((name) => ![...untouched, ...zeros, ...falses].includes(name));
-const [runText, stepText, plannedText] = [rowWriter(ofRuns), rowWriter(ofSteps), rowWriter(ofPlanned)];
+const runText = rowWriter(ofRuns);
+const outcomeText = rowWriter(ofOutcome);
+const stepText = rowWriter(movedColumns);
+const plannedText = rowWriter(ofPlanned);
 
 function typed(table: Table, names: readonly string[]): string {
   const types = new Map(Object.values(getTableColumns(table)).map((column) => [column.name, column.getSQLType()]));
@@ -45,21 +52,22 @@ function typed(table: Table, names: readonly string[]): string {
 }
 
 // The guard reads its few columns from arrays, and what is written looks up its JSON row by key: joined, a wide row would be
-// carried through every pair of a batch. `$8` to `$12`: run, step, token, dispatch, count of writes of each record.
-const recordSql = `
+// carried through every pair of a batch. `$5` to `$9`: run, step, token, dispatch, count of writes of each record.
+// Where a claim was lost with the server's memory, a record with all columns of the step is also the claim.
+const recordSql = (ofStep: readonly string[], more: string) => `
 with guard as materialized (
-  select r.id, s.seq from unnest($8::text[], $9::int[], $10::uuid[], $11::int[], $12::int[]) as n(id, seq, token, dispatch, writes)
+  select r.id, s.seq from unnest($5::text[], $6::int[], $7::uuid[], $8::int[], $9::int[]) as n(id, seq, token, dispatch, writes)
     join pawl.runs r on r.id = n.id and r.writes = n.writes
     join pawl.steps s on s.run_id = n.id and s.seq = n.seq
-  where s.claim_token = n.token or (s.status = 'pending' and s.dispatch = n.dispatch)
+  where s.claim_token = n.token or (${ofStep === movedColumns} and s.status = 'pending' and s.dispatch = n.dispatch)
   order by r.id for no key update of r skip locked for no key update of s
 ), run_moved as (
   update pawl.runs r set (${list(ofRuns)}) = (
     select ${list(ofRuns)} from json_to_recordset($1::json) as n(id text, ${typed(runs, ofRuns)}) where n.id = r.id)
   from guard where r.id = guard.id
 ), moved as (
-  update pawl.steps s set (${list(ofSteps)}) = (
-    select ${list(ofSteps)} from json_to_recordset($2::json) as v(run_id text, ${typed(steps, ofSteps)})
+  update pawl.steps s set (${list(ofStep)}) = (
+    select ${list(ofStep)} from json_to_recordset($2::json) as v(run_id text, ${typed(steps, ofStep)})
     where v.run_id = s.run_id)
   from guard where s.run_id = guard.id and s.seq = guard.seq
 ), planned as (
@@ -70,22 +78,33 @@ with guard as materialized (
   insert into pawl.messages (run_id, seq, pos, tokens, body)
   select * from json_to_recordset($4::json) as v(run_id text, seq int, pos int, tokens int, body text)
   where run_id = any(array(select id from guard))
-), archived as (
+)${more}
+select id from guard`;
+
+const toldSql = `, told as (
+  insert into pawl.events (run_id, id, type, seq, at, data)
+  select * from json_to_recordset($10::json) as v(run_id text, id int, type text, seq int, at timestamptz, data text)
+  where run_id = any(array(select id from guard))
+)`;
+
+const seldomSql = `, archived as (
   insert into pawl.attempts (${list(attemptColumns)})
-  select ${list(attemptColumns)} from json_populate_recordset(null::pawl.attempts, $5::json)
+  select ${list(attemptColumns)} from json_populate_recordset(null::pawl.attempts, $11::json)
   where run_id = any(array(select id from guard))
 ), kept as (
   insert into pawl.outputs (run_id, seq, body)
-  select * from json_to_recordset($6::json) as v(run_id text, seq int, body text)
+  select * from json_to_recordset($12::json) as v(run_id text, seq int, body text)
   where run_id = any(array(select id from guard))
 ), learned as (
   ${learn('from json_to_recordset($13::json)')} and v.run_id = any(array(select id from guard))
-), told as (
-  insert into pawl.events (run_id, id, type, seq, at, data)
-  select * from json_to_recordset($7::json) as v(run_id text, id int, type text, seq int, at timestamptz, data text)
-  where run_id = any(array(select id from guard))
-)
-select id from guard`;
+)`;
+
+// Postgres makes every part of a statement ready, whether or not it has rows: what is seldom needed has statements of its own.
+const whole = { name: 'pawl-record-whole', text: recordSql(movedColumns, toldSql + seldomSql), parts: 8 };
+const plain = [
+  { name: 'pawl-record', text: recordSql(ofOutcome, ''), parts: 4 },
+  { name: 'pawl-record-told', text: recordSql(ofOutcome, toldSql), parts: 5 },
+];
 
 export interface ClaimedRecord<T> {
   known: KnownState;
@@ -105,7 +124,10 @@ interface Made extends Waiting {
   changes: Changes;
   value: unknown;
   fence: Fence;
+  /** As outcomes are written; of a step that got none, and in a batch with such a one, all its columns are. */
   parts: string[];
+  step: StepRow;
+  isOutcome: boolean;
 }
 
 /** What must still hold of the claimed step for the record to be written. */
@@ -162,8 +184,12 @@ function make(waiting: Waiting, cache: RunCache): Made | null {
     const changes = draft.changes();
     const { seq, claim, dispatch } = known.step;
     const fence = { seq, token: claim?.token ?? null, dispatch };
-    if (isNarrow(known, changes))
-      return { ...waiting, value, changes, fence, parts: partsOf(known.step, changes, draft.now) };
+    if (isNarrow(known, changes)) {
+      const step = changes.changed[0] ?? known.step;
+      const row = writeStepOnce(known.run.id, step, changes.messages);
+      const isOutcome = changesOutcomeOnly(known.step, step);
+      return { ...waiting, value, changes, fence, isOutcome, step: row, parts: partsOf(row, changes, draft.now) };
+    }
     waiting.answer(null);
   } catch (error) {
     if (error instanceof NeedsOpenSteps) waiting.answer(null);
@@ -197,38 +223,50 @@ function isNarrow({ run: before, step }: Pick<KnownState, 'run' | 'step'>, { run
   );
 }
 
-function partsOf(claimed: StepState, changes: Changes, now: Date): string[] {
+/** Whatever a later version adds to a step counts as more. */
+function changesOutcomeOnly(before: StepState, after: StepState): boolean {
+  for (const key in after) {
+    if (after[key as keyof StepState] !== before[key as keyof StepState] && !outcomeKeys.includes(key)) return false;
+  }
+  return after.status === 'completed';
+}
+
+/** The JSON parameters in the order of the statements: run, step, planned steps, messages; events; then what is seldom there. */
+function partsOf(step: StepRow, changes: Changes, now: Date): string[] {
   const runId = changes.run.id;
-  const step = changes.changed[0] ?? claimed;
   const { messages, outputs, facts, events } = textsOf(changes, now);
-  const write = (of: StepState) => writeStepOnce(runId, of, changes.messages);
   const ofRun = (row: object) => JSON.stringify({ run_id: runId, ...row });
   return [
     runText(writeRun(changes.run), { id: runId }),
-    stepText(write(step), { run_id: runId }),
-    changes.planned.map((planned) => plannedText(write(planned))).join(),
+    outcomeText(step, { run_id: runId }),
+    changes.planned.map((planned) => plannedText(writeStepOnce(runId, planned, changes.messages))).join(),
     messages.map(ofRun).join(),
+    events.map(ofRun).join(),
     changes.attempts.map((attempt) => JSON.stringify(writeAttempt(runId, attempt))).join(),
     outputs.map(ofRun).join(),
-    events.map(ofRun).join(),
     facts.map((fact) => JSON.stringify(fact)).join(),
   ];
 }
 
 async function writeRecords(lane: pg.Pool, cache: RunCache, batch: readonly Made[]): Promise<void> {
-  const parameter = (index: number) =>
-    `[${batch.flatMap(({ parts }) => (parts[index] === '' ? [] : [parts[index]])).join()}]`;
+  const all = (texts: readonly (string | undefined)[]) => `[${texts.filter((text) => text !== '').join()}]`;
+  const parameters = [0, 1, 2, 3, 4, 5, 6, 7].map((part) => all(batch.map(({ parts }) => parts[part])));
+  const needed = parameters.findLastIndex((rows) => rows !== '[]') + 1;
+  const isPlain = batch.every(({ isOutcome }) => isOutcome);
+  const { name, text, parts } = (isPlain ? plain.find((statement) => statement.parts >= needed) : undefined) ?? whole;
+  if (parts === whole.parts) {
+    parameters[1] = all(batch.map(({ step }) => stepText(step, { run_id: step.run_id })));
+  }
   const { rows } = await lane.query<{ id: string }>({
-    name: 'pawl-record',
-    text: recordSql,
+    ...{ name, text },
     values: [
-      ...[0, 1, 2, 3, 4, 5, 6].map(parameter),
+      ...parameters.slice(0, 4),
       batch.map(({ changes }) => changes.run.id),
       batch.map(({ fence }) => fence.seq),
       batch.map(({ fence }) => fence.token),
       batch.map(({ fence }) => fence.dispatch),
       batch.map(({ changes }) => changes.run.writes),
-      parameter(7),
+      ...parameters.slice(4, parts),
     ],
   });
   const written = new Set(rows.map(({ id }) => id));

@@ -112,6 +112,7 @@ export interface StepRow {
   cost_usd: number | null;
   usage_estimated: boolean | null;
   shown_attempts: number | null;
+  completed_event: number | null;
   queued_at: Time;
   started_at: Time | null;
   finished_at: Time | null;
@@ -332,6 +333,7 @@ export function readStep(row: StepRow): StepState {
     note: row.note as StepState['note'],
     usage: usageOf(row),
     shownAttempts: row.shown_attempts,
+    completedEvent: row.completed_event,
     queuedAt: time(row.queued_at),
     startedAt: timeOrNull(row.started_at),
     finishedAt: timeOrNull(row.finished_at),
@@ -387,6 +389,7 @@ export function writeStep(runId: string, step: StepState): StepRow {
     note: step.note,
     ...writeUsage(step.usage),
     shown_attempts: step.shownAttempts,
+    completed_event: step.completedEvent,
     queued_at: step.queuedAt,
     started_at: step.startedAt,
     finished_at: step.finishedAt,

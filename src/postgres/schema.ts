@@ -24,15 +24,13 @@ import {
   uuid,
 } from 'drizzle-orm/pg-core';
 import { factScopes } from '../core/fact.js';
-import { onLimits, reasons, runStatuses } from '../core/run.js';
-import { attemptEnds, effects, stepKinds, stepStatuses, waitKinds } from '../core/step.js';
+import { attemptEnds } from '../core/step.js';
+import { checkRows, oneOf, runRules, stepRules } from './row-rules.js';
 
 export const pawl = pgSchema('pawl');
 
 const at = (name: string) => timestamp(name, { precision: 3, withTimezone: true });
 const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
-const oneOf = (column: string, values: readonly string[]) =>
-  sql.raw(`${column} in (${values.map((value) => `'${value}'`).join(', ')})`);
 
 /** One row: what this deployment is. `oldestCode`: the fewest migrations a program must know to work on this schema. */
 export const instance = pawl.table(
@@ -41,7 +39,7 @@ export const instance = pawl.table(
     oneRow: boolean('one_row').primaryKey().default(true),
     id: text('id').notNull(),
     queueEpoch: integer('queue_epoch').notNull().default(0),
-    oldestCode: integer('oldest_code').notNull().default(9),
+    oldestCode: integer('oldest_code').notNull().default(13),
     createdAt: at('created_at').notNull().defaultNow(),
   },
   () => [check('instance_is_one_row', sql.raw('one_row'))],
@@ -83,7 +81,7 @@ export const workers = pawl.table(
   },
   (t) => [
     index('workers_by_state').on(t.state),
-    check('workers_state', oneOf('state', ['live', 'stopped', 'dead'])),
+    check('workers_state', sql.raw(oneOf('state', ['live', 'stopped', 'dead']))),
     check('workers_end', sql.raw(`(state = 'live') = (ended_at is null)`)),
   ],
 );
@@ -162,35 +160,7 @@ export const runs = pawl.table(
     index('runs_of_thread').on(t.tenant, t.threadId, t.createdAt).where(sql`thread_id is not null`),
     index('runs_newest').on(t.createdAt, t.id),
     index('runs_deadline').on(t.deadlineAt).where(sql`deadline_at is not null and finished_at is null`),
-    check('runs_status', oneOf('status', runStatuses)),
-    check('runs_reason', sql.raw(`reason is null or reason in (${reasons.map((r) => `'${r}'`).join(', ')})`)),
-    check('runs_on_limit', oneOf('on_limit', onLimits)),
-    check(
-      'runs_steps_match_status',
-      sql.raw(`case
-        when status in ('pending', 'running') then open_steps > suspended_steps and suspended_steps >= 0
-        when status = 'suspended' then open_steps = suspended_steps and open_steps > 0
-        else open_steps = 0 and suspended_steps = 0 end`),
-    ),
-    check('runs_end', sql.raw(`(status in ('completed', 'failed', 'cancelled')) = (finished_at is not null)`)),
-    check('runs_final_is_not_ending', sql.raw(`finished_at is null or (ending_at is null and pause_at is null)`)),
-    check(
-      'runs_ending_is_whole',
-      sql.raw(`(ending_at is null) = (ending_status is null) and (ending_at is null) = (ending_reason is null)`),
-    ),
-    check('runs_failed_has_reason', sql.raw(`status not in ('failed', 'cancelled') or reason is not null`)),
-    check(
-      'runs_budgets',
-      sql.raw(`(max_tokens is null or max_tokens > 0) and (max_cost_usd is null or max_cost_usd > 0)`),
-    ),
-    check(
-      'runs_reserve',
-      sql.raw(`reserve_input >= 0 and reserve_output >= 0 and (reserve_usd is null or reserve_usd >= 0)`),
-    ),
-    check('runs_conduct_is_an_object', sql.raw(`conduct is null or conduct like '{%}'`)),
-    check('runs_thread_is_held', sql.raw(`not holds_thread or (thread_id is not null and finished_at is null)`)),
-    check('runs_thread_length', sql.raw(`thread_id is null or length(thread_id) between 1 and 255`)),
-    check('runs_key_length', sql.raw(`key is null or length(key) between 1 and 255`)),
+    checkRows(runRules, t),
   ],
 );
 
@@ -240,6 +210,7 @@ export const steps = pawl.table(
     costUsd: doublePrecision('cost_usd'),
     usageEstimated: boolean('usage_estimated'),
     shownAttempts: integer('shown_attempts'),
+    completedEvent: integer('completed_event'),
     queuedAt: at('queued_at').notNull(),
     startedAt: at('started_at'),
     finishedAt: at('finished_at'),
@@ -253,31 +224,7 @@ export const steps = pawl.table(
     index('steps_waiting').on(t.waitingFor).where(sql`status = 'suspended'`),
     index('steps_dead_unshown').on(t.runId).where(sql`status = 'dead' and shown_attempts is null`),
     index('steps_once').on(t.runId, t.callHash).where(sql`effect = 'once'`),
-    check('steps_kind', oneOf('kind', stepKinds)),
-    check('steps_status', oneOf('status', stepStatuses)),
-    check('steps_effect', sql.raw(`effect is null or effect in (${effects.map((e) => `'${e}'`).join(', ')})`)),
-    check(
-      'steps_waiting_for',
-      sql.raw(`waiting_for is null or waiting_for in (${waitKinds.map((w) => `'${w}'`).join(', ')})`),
-    ),
-    check('steps_suspended_names_its_wait', sql.raw(`(status = 'suspended') = (waiting_for is not null)`)),
-    check(
-      'steps_claim_matches_status',
-      sql.raw(`case
-        when status = 'running' then claim_token is not null
-        when status in ('pending', 'suspended') then claim_token is null
-        else true end`),
-    ),
-    check('steps_claim_is_whole', sql.raw(`num_nulls(claim_token, worker_id, claimed_at, claim_deadline) in (0, 4)`)),
-    check('steps_end', sql.raw(`(status in ('completed', 'dead', 'cancelled')) = (finished_at is not null)`)),
-    check('steps_tool_is_whole', sql.raw(`(kind = 'tool') = (num_nulls(turn_seq, position, call_id, effect) = 0)`)),
-    check('steps_dead_says_why', sql.raw(`status <> 'dead' or error_code is not null`)),
-    check('steps_once_has_one_attempt', sql.raw(`effect is distinct from 'once' or max_attempts = 1`)),
-    check('steps_unknown_is_once', sql.raw(`not unknown or effect is not distinct from 'once'`)),
-    check(
-      'steps_counts',
-      sql.raw(`seq > 0 and dispatch >= 0 and attempt >= 0 and failures >= 0 and crashes >= 0 and claims >= 0`),
-    ),
+    checkRows(stepRules, t),
   ],
 );
 
@@ -304,7 +251,10 @@ export const attempts = pawl.table(
     /** What the call returned after its claim had been taken away. */
     lateNote: text('late_note'),
   },
-  (t) => [index('attempts_of_step').on(t.runId, t.seq), check('attempts_ended_by', oneOf('ended_by', attemptEnds))],
+  (t) => [
+    index('attempts_of_step').on(t.runId, t.seq),
+    check('attempts_ended_by', sql.raw(oneOf('ended_by', attemptEnds))),
+  ],
 );
 
 export const messages = pawl.table(
@@ -411,7 +361,7 @@ export const facts = pawl.table(
   },
   (t) => [
     index('facts_of').on(t.tenant, t.scope, t.owner, t.key, t.id.desc()),
-    check('facts_scope', oneOf('scope', factScopes)),
+    check('facts_scope', sql.raw(oneOf('scope', factScopes))),
     check('facts_sizes', sql.raw(`length(key) between 1 and 100 and length(value) between 1 and 2000`)),
     check('facts_vector', sql.raw(`(vector is null) = (vector_model is null)`)),
   ],

@@ -3,7 +3,7 @@
  * from one JSON parameter, so that the plan is prepared once whatever a step changes.
  */
 import { getTableColumns, type Table } from 'drizzle-orm';
-import type { Changes } from '../core/draft.js';
+import { type Changes, completedType } from '../core/draft.js';
 import type { StepState } from '../core/step.js';
 import { writeAttempt, writeRun } from './rows.js';
 import { attempts, runs, steps } from './schema.js';
@@ -84,10 +84,11 @@ export function textsOf(changes: Changes, now: Date) {
       ...{ seq, pos, tokens },
       body: JSON.stringify(message),
     })),
-    events: changes.events.map(({ id, type, seq, data }) => ({
-      ...{ id, type, seq, at: now },
-      data: Object.keys(data).length === 0 ? null : JSON.stringify(data),
-    })),
+    events: changes.events.flatMap(({ id, type, seq, data }) =>
+      type === completedType
+        ? []
+        : [{ id, type, seq, at: now, data: Object.keys(data).length === 0 ? null : JSON.stringify(data) }],
+    ),
   };
 }
 

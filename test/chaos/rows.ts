@@ -1,5 +1,6 @@
 /** All that Postgres holds of one run, read by one statement and so at one instant, as the checker wants it. */
 import type pg from 'pg';
+import { eventsOf } from '../../src/postgres/step-events.js';
 import { inputOf, outputOf } from '../../src/postgres/step-texts.js';
 
 export interface RunRow {
@@ -75,7 +76,7 @@ select row_to_json(r) as run,
      from pawl.steps s where s.run_id = r.id) s) as steps,
   (select coalesce(json_agg(a order by a.seq, a.ended_at, a.token), '[]') from pawl.attempts a where a.run_id = r.id) as attempts,
   (select coalesce(json_agg(m order by m.seq, m.pos), '[]') from pawl.messages m where m.run_id = r.id) as messages,
-  (select coalesce(json_agg(e order by e.id), '[]') from pawl.events e where e.run_id = r.id) as events
+  (select coalesce(json_agg(e order by e.id), '[]') from ${eventsOf('r.id')} e) as events
 from pawl.runs r where r.id = $1`;
 
 export async function readRows(pool: pg.Pool, runId: string): Promise<Rows> {

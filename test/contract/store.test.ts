@@ -11,6 +11,7 @@ import {
   readStep,
   type StepRow,
 } from '../../src/postgres/rows.js';
+import { eventsOf } from '../../src/postgres/step-events.js';
 import { stepsOfRun } from '../../src/postgres/step-texts.js';
 import { createStore } from '../../src/postgres/store.js';
 import { createWatch } from '../../src/postgres/watch.js';
@@ -48,7 +49,10 @@ async function openWorld(): Promise<StoreWorld> {
         (await pool.query<Row>(`select * from pawl.${what}`, [runId])).rows;
       const [run] = await of<RunRow>('runs where id = $1');
       if (run === undefined) throw new Error(`there is no run ${runId}`);
-      const events = await of<{ id: number; type: string }>('events where run_id = $1 order by id');
+      const { rows: events } = await pool.query<{ id: number; type: string }>(
+        `select id, type from ${eventsOf('$1')} e order by id`,
+        [runId],
+      );
       return {
         run: readRun(run),
         steps: (await pool.query<StepRow>(stepsOfRun, [runId])).rows.map(readStep),

@@ -324,6 +324,32 @@ async function loseClaim({ run, step }: Claimed): Promise<void> {
   );
 }
 
+it('a run that lost its version meanwhile, as by a redrive, has it again by the claim of a process that knew the run', async () => {
+  const runId = await startRun();
+  await record(await claim(runId), asks(call('look')));
+  await createStore(pool).change(runId, { seqs: [] }, (draft) => {
+    draft.touch().agentVersion = null;
+  });
+  expect((await claim(runId, 2)).run.agentVersion).toBe('v1');
+  const { rows } = await pool.query('select agent_version from pawl.runs where id = $1', [runId]);
+  expect(rows).toEqual([{ agent_version: 'v1' }]);
+});
+
+it('outcomes and what is no outcome go in one statement, each written whole', async () => {
+  const claims = await claimedRuns(3);
+  const { lane, statements } = watched(lanes.records);
+  store = createStore(pool, { ...lanes, records: lane });
+  await Promise.all(claims.map((each, n) => record(each, n === 1 ? llmFails() : says('done'))));
+  expect(statements).toHaveLength(1);
+  const { rows } = await pool.query(
+    `select status, failures, claim_token is not null as is_claimed, completed_event from pawl.steps where run_id = any($1) order by run_id`,
+    [claims.map(({ run }) => run.id)],
+  );
+  const done = { status: 'completed', failures: 0, is_claimed: true, completed_event: 3 };
+  const failed = { status: 'pending', failures: 1, is_claimed: false, completed_event: null };
+  expect(rows).toEqual([done, failed, done]);
+});
+
 it('the record of a claim that was lost with the memory of the server claims the step as well', async () => {
   const [claimed] = await claimedRuns(1);
   if (claimed === undefined) throw new Error('a run was claimed');

@@ -7,8 +7,9 @@ import { recordOutcome } from '../../src/core/record.js';
 import type { Store } from '../../src/ports.js';
 import { createPool } from '../../src/postgres/pool.js';
 import { createReads } from '../../src/postgres/reads.js';
+import { eventsOf } from '../../src/postgres/step-events.js';
 import { createStore } from '../../src/postgres/store.js';
-import { askedRun, asks, call, listing, says, value } from '../support/scenario.js';
+import { askedRun, asks, call, fails, listing, says, value } from '../support/scenario.js';
 import { createTestDatabase } from '../support/services.js';
 
 /** What JSON writes in several ways, or not as it stands. */
@@ -101,6 +102,32 @@ it('are read from the step where an older version wrote them there', async () =>
   await pool.query(`update pawl.steps set input = $1 where run_id = 'run_old' and seq = 2`, [args]);
   await pool.query(`update pawl.steps set output = $1 where run_id = 'run_old' and seq in (2, 3)`, [awkward]);
   expect(await seen('run_old')).toEqual(whole);
+});
+
+it('are told by an event, which the step keeps the number of, as by one that an older version wrote apart', async () => {
+  const store = createStore(pool);
+  await startRun(store, 'run_told');
+  await perform(store, 'run_told', 1, asks(call('look'), call('look')));
+  await perform(store, 'run_told', 2, fails({ retry: false, code: 'threw' }));
+  await perform(store, 'run_told', 3, value('seen'));
+  await perform(store, 'run_told', 4, says('done'));
+  const told = await createReads(pool).events('run_told', 0, 100);
+  const error = { code: 'threw', message: expect.any(String) };
+  expect(told.map(({ id, type, seq, data: { calls, error } }) => [id, type, seq, calls, error])).toEqual([
+    [1, 'run.created', null, undefined, undefined],
+    [2, 'run.started', null, undefined, undefined],
+    [3, 'step.completed', 1, 2, undefined],
+    [4, 'step.completed', 2, undefined, error],
+    [5, 'step.completed', 3, undefined, undefined],
+    [6, 'step.completed', 4, undefined, undefined],
+    [7, 'run.completed', null, undefined, undefined],
+  ]);
+  expect((await createReads(pool).events('run_told', 4, 2)).map(({ id }) => id)).toEqual([5, 6]);
+  await pool.query(
+    `insert into pawl.events select * from ${eventsOf(`'run_told'`)} e where type = 'step.completed' and seq < 3`,
+  );
+  await pool.query(`update pawl.steps set completed_event = null where run_id = 'run_told' and seq < 3`);
+  expect(await createReads(pool).events('run_told', 0, 100)).toEqual(told);
 });
 
 it('let no program register that does not say what it knows', async () => {

@@ -37,8 +37,11 @@ class Messages {
 const kinds: Record<string, 'record' | 'claim' | 'start'> = {
   'pawl-write': 'record',
   'pawl-record': 'record',
+  'pawl-record-told': 'record',
+  'pawl-record-whole': 'record',
   'pawl-claim': 'claim',
   'pawl-claims': 'claim',
+  'pawl-claims-first': 'claim',
   'pawl-insert-runs': 'start',
 };
 
@@ -86,7 +89,7 @@ export class PgReader {
     const { statement, values } = readBind(body);
     const what = kinds[statement];
     if (what === undefined) return;
-    if (statement === 'pawl-record') {
+    if (statement.startsWith('pawl-record')) {
       const { wanted, rows } = readRecords(values);
       return this.catch(wanted, rows);
     }
@@ -125,11 +128,11 @@ function readArray(text: string | null | undefined): string[] {
   return [...(text ?? '').matchAll(/[^{}",]+/g)].map(([item]) => item);
 }
 
-/** Of the records in one statement, the first. */
-function readRecords([records]: (string | null)[]): { wanted: Wanted; rows: number } {
-  const all = JSON.parse(records ?? '[]') as { id: string; step_seq: number; token: string }[];
-  const { id: runId = '', step_seq: seq = null, token = null } = all[0] ?? {};
-  return { wanted: { what: 'record', runId, seq, token }, rows: all.length };
+/** Of the records in one statement, the first: their runs, steps and tokens are arrays behind the four of what is written. */
+function readRecords([, , , , runIds, seqs, tokens]: (string | null)[]): { wanted: Wanted; rows: number } {
+  const all = readArray(runIds);
+  const wanted = { runId: all[0] ?? '', seq: Number(readArray(seqs)[0]), token: readArray(tokens)[0] ?? null };
+  return { wanted: { what: 'record', ...wanted }, rows: all.length };
 }
 
 function readBind(body: Buffer): { statement: string; values: (string | null)[] } {
