@@ -205,18 +205,20 @@ class Scene {
 
   private startWorker(onGap?: OnGap): Promise<WorkerProcess> {
     const { agent, llm } = castOf({ stageUrl: this.stage.url, caseId: this.caseId });
-    return startWorkerProcess({
-      ...this.services,
-      ...this.times,
-      log: logTo((line) => this.keep('worker', line)),
-      role: 'all',
-      agents: [agent],
-      llm,
-      // Room for the jobs of the past beside calls that are held still.
-      concurrency: 6,
-      queues: null,
-      ...(onGap === undefined ? {} : { onGap }),
-    });
+    return this.props.victims.starts.pass(() =>
+      startWorkerProcess({
+        ...this.services,
+        ...this.times,
+        log: logTo((line) => this.keep('worker', line)),
+        role: 'all',
+        agents: [agent],
+        llm,
+        // Room for the jobs of the past beside calls that are held still.
+        concurrency: 6,
+        queues: null,
+        ...(onGap === undefined ? {} : { onGap }),
+      }),
+    );
   }
 
   /** Waits for the end of the run, or a breach, and acts for its operator on the way. Answers the time that took. */

@@ -20,12 +20,14 @@ export interface Order {
   lockMs: number;
 }
 
-/** What it says to whoever sent the order: that it works, or a line of its log. */
-export type Said = { ready: true } | { line: LogLine };
+/** What it says to whoever sent the order: that it waits for it, that it works, or a line of its log. */
+export type Said = { loaded: true } | { ready: true } | { line: LogLine };
 
 process.on('disconnect', () => process.exit(1));
-const [order] = (await once(process, 'message')) as [Order];
 const say = (said: Said) => void process.send?.(said);
+const ordered = once(process, 'message') as Promise<[Order]>;
+say({ loaded: true });
+const [order] = await ordered;
 const never = new Promise<never>(() => {});
 
 const { agent, llm } = castOf(order);
