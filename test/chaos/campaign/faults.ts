@@ -21,6 +21,8 @@ export interface Scene {
 
 /** How long the faults last that last; the long ones are as long as the issue of a fault is clear. */
 export interface Times {
+  /** So long a process that is to be killed in a gap is given for a delivery to pass it. */
+  gapWithinMs: number;
   /** Long enough for a worker to be taken for dead. */
   frozenMs: number;
   /** A process is stopped for this long, from and to. */

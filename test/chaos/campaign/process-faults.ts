@@ -9,7 +9,6 @@ import type { Place, WrongClock } from './fleet.js';
 import type { Random } from './random.js';
 
 const againWithinMs = 60_000;
-const gapWithinMs = 6_000;
 const stopWithinMs = 1_500;
 
 /** Takes a place in hand. It may be the last that works. */
@@ -84,7 +83,7 @@ export function killFaults(now: () => number): FaultMaker[] {
                 : random.pick(['llm', 'none', 'idempotent', 'once'] as const);
             followLater(place, random);
             place.tell({ do: 'die_at', gap, effect });
-            const died = await Promise.race([place.gone().then(() => true), delay(gapWithinMs, false)]);
+            const died = await Promise.race([place.gone().then(() => true), delay(scene.times.gapWithinMs, false)]);
             const details = { pid, gap, effect };
             if (died) return { hit: { pid, at: now() }, details };
             place.tell({ do: 'live' });

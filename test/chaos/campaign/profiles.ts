@@ -25,6 +25,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     },
     // A process is stopped for longer than the longest lease, a job's lock and the check for it: 45 s.
     times: {
+      gapWithinMs: 6_000,
       frozenMs: 15_000,
       zombieMs: [12_000, 50_000],
       blockedMs: [5_000, 35_000],
@@ -36,16 +37,17 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     heartbeatMs: 300,
     deathMs: 2_000,
     concurrency: 5,
-    openRuns: 70,
+    openRuns: 50,
     startEveryMs: 0,
     quietMs: 4_000,
     paces: {
-      kills: { pauseMs: [100, 500], steps: 15, longestMs: 5_000 },
+      kills: { pauseMs: [100, 400], steps: 10, longestMs: 3_000 },
       processes: { pauseMs: [1_000, 3_000], steps: 30, longestMs: 8_000 },
       services: { pauseMs: [2_000, 4_000], steps: 50, longestMs: 12_000 },
       jobs: { pauseMs: [300, 900], steps: 12, longestMs: 6_000 },
     },
     times: {
+      gapWithinMs: 3_000,
       frozenMs: 4_000,
       zombieMs: [5_000, 9_000],
       blockedMs: [2_500, 4_000],
