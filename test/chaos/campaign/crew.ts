@@ -77,7 +77,7 @@ export function crewOf(worldUrl: string): Agent[] {
     });
   };
 
-  return Object.entries(crews).map(([name, { tools: names, objects, thread, models }]) =>
+  const crew = Object.entries(crews).map(([name, { tools: names, objects, thread, models }]) =>
     defineAgent({
       name,
       instructions: `You are the ${name}.`,
@@ -93,7 +93,26 @@ export function crewOf(worldUrl: string): Agent[] {
       ...(objects === 'output' ? { output: z.object({ digest: z.string() }) } : {}),
     }),
   );
+  return [...crew, poison];
 }
+
+/** In no plan: its one call takes the process down that makes it, again and again. */
+const poison = defineAgent({
+  name: 'poison',
+  instructions: 'You are poison.',
+  model: 'scripted',
+  tools: [
+    defineTool({
+      name: 'die',
+      description: 'Takes its process down.',
+      effect: 'idempotent',
+      execute: () => {
+        process.kill(process.pid, 'SIGKILL');
+        return new Promise(() => {});
+      },
+    }),
+  ],
+});
 
 function factsOf({ args: { ref }, threadId }: FactCall<{ ref: string }>, result: unknown): Fact[] {
   return [{ key: ref, value: tokenIn(String(result)) ?? '', scope: threadId === null ? 'agent' : 'thread' }];

@@ -33,6 +33,7 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
     const at = now();
     n += 1;
     const base = { n, at, model: request.model, fault: null, usage: null };
+    if (request.tools.some(({ name }) => name === 'die')) return { calls: [{ name: 'die', arguments: {} }] };
     const history = readHistory(seed, request);
     if (typeof history === 'string') {
       write({ ...base, plan: null, turn: null, seq: null, breach: history, reply: 'fault', delivered: true });

@@ -12,6 +12,7 @@ import { measureFlushed } from './flushed.js';
 import { measureHandOver } from './hand-over.js';
 import { measureKills } from './kills.js';
 import type { Measure, Setting } from './measure.js';
+import { measurePoison } from './poison.js';
 import { measureSoak } from './soak.js';
 
 const measures: Record<string, Measure> = {
@@ -19,6 +20,7 @@ const measures: Record<string, Measure> = {
   handover: measureHandOver,
   flushed: measureFlushed,
   away: measureAway,
+  poison: measurePoison,
   soak: measureSoak,
 };
 
