@@ -54,13 +54,16 @@ function typed(table: Table, names: readonly string[]): string {
 // The guard reads its few columns from arrays, and what is written looks up its JSON row by key: joined, a wide row would be
 // carried through every pair of a batch. `$5` to `$9`: run, step, token, dispatch, count of writes of each record.
 // Where a claim was lost with the server's memory, a record with all columns of the step is also the claim.
+// The steps are joined to what names both the run and the seq: given a run from elsewhere, Postgres may read all its steps for one.
 const recordSql = (ofStep: readonly string[], more: string) => `
-with guard as materialized (
-  select r.id, s.seq from unnest($5::text[], $6::int[], $7::uuid[], $8::int[], $9::int[]) as n(id, seq, token, dispatch, writes)
+with asked as materialized (
+  select r.id, n.seq, n.token, n.dispatch from unnest($5::text[], $6::int[], $7::uuid[], $8::int[], $9::int[]) as n(id, seq, token, dispatch, writes)
     join pawl.runs r on r.id = n.id and r.writes = n.writes
-    join pawl.steps s on s.run_id = n.id and s.seq = n.seq
-  where s.claim_token = n.token or (${ofStep === movedColumns} and s.status = 'pending' and s.dispatch = n.dispatch)
-  order by r.id for no key update of r skip locked for no key update of s
+  order by r.id for no key update of r skip locked
+), guard as materialized (
+  select a.id, a.seq from asked a join pawl.steps s on s.run_id = a.id and s.seq = a.seq
+  where s.claim_token = a.token or (${ofStep === movedColumns} and s.status = 'pending' and s.dispatch = a.dispatch)
+  for no key update of s
 ), run_moved as (
   update pawl.runs r set (${list(ofRuns)}) = (
     select ${list(ofRuns)} from json_to_recordset($1::json) as n(id text, ${typed(runs, ofRuns)}) where n.id = r.id)
