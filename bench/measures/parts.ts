@@ -1,4 +1,5 @@
 /** What a step costs in each part of a deployment, under load: processor time of the worker, Redis and Postgres, log, rows. */
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { cpuMs } from '../machine.js';
 import { openPawl } from '../peers/pawl.js';
@@ -32,17 +33,17 @@ export async function measureParts(task: PartsTask): Promise<Parts> {
   await warm.play(namesOf('warm', 100), steps);
   // Postgres counts for sure what a connection did when the connection ends.
   await warm.close();
-  const session = await open();
   const client = new pg.Client(databaseUrl);
   await client.connect();
+  await untilAlone(client);
+  const session = await open();
   const before = await look(task, client);
   const began = performance.now();
   await session.play(namesOf('run', runs), steps);
   const seconds = (performance.now() - began) / 1_000;
-  const { rows } = await client.query<{ n: number }>(
-    'select count(*)::int as n from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
-  );
+  const connections = await othersOf(client);
   await session.close();
+  await untilAlone(client);
   const after = await look(task, client);
   await client.end();
   const all = runs * steps;
@@ -58,8 +59,24 @@ export async function measureParts(task: PartsTask): Promise<Parts> {
     updated: perStep('updated'),
     dead: perStep('dead'),
     redisCommands: perStep('commands'),
-    connections: rows[0]?.n ?? 0,
+    connections,
   };
+}
+
+/** A backend tells of its rows when it ends, which is a moment after its client has gone. */
+async function untilAlone(client: pg.Client): Promise<void> {
+  for (let look = 0; look < 500; look++) {
+    if ((await othersOf(client)) === 0) return;
+    await delay(10);
+  }
+  throw new Error('connections that should have ended are still there');
+}
+
+async function othersOf(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ n: number }>(
+    'select count(*)::int as n from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+  );
+  return rows[0]?.n ?? 0;
 }
 
 type Look = Awaited<ReturnType<typeof look>>;

@@ -115,7 +115,8 @@ function agentOf(work: Work): Agent {
     model: 'gpt-4o-mini',
     tools: [look],
     limits: endless,
-    context: { windowTokens },
+    // A summary would be a step more, for a model that knows no other than the work's.
+    context: { windowTokens, summary: false },
   });
   return agent;
 }
