@@ -531,6 +531,20 @@ describe('the checker', () => {
     expect(judge(evidence).breaches).toEqual([]);
   });
 
+  it.each<[string, string, string[]]>([
+    ['accepts', 'postgres', []],
+    ['finds also after those of Redis', 'redis', ['I11']],
+  ])('%s that a cancelled call went on while connections to Postgres were half open', (_, target, names) => {
+    const evidence = goodHistory();
+    const step = stepOf(evidence.tables, 1, 'run_2');
+    step.finished_at = earlier(step.finished_at, -6_000);
+    const cancelled = at(evidence.tables.events, ({ type }) => type === 'run.cancel_requested');
+    const sent = Date.parse(String(cancelled.at)) - 3_000;
+    const span = { beganAt: sent, endedAt: sent };
+    evidence.nemesis.push({ id: 100, kind: 'net_half_open', target, ...span, details: {}, inFlight: [], failed: null });
+    expect(namesOf(judge(evidence))).toEqual(names);
+  });
+
   it('finds that a claim went without a crash of the server', () => {
     const evidence = goodHistory();
     claimInVain(evidence, 2);

@@ -4,14 +4,16 @@
  */
 import type { Evidence } from '../evidence.js';
 import { type Breach, breachOf, type Dossier, eventsOf, isRunFinal, ms, see, tracesOf } from './dossier.js';
-import { disturbedSpans, overlaps } from './spans.js';
+import { disturbedSpans, overlaps, type Span } from './spans.js';
 
 const abortedWithinMs = 3_000;
 /** The record of what was aborted. */
 const slackMs = 1_000;
+/** A client gives up a statement to a Postgres that is silent after this time; a half-open connection says nothing sooner. */
+const silenceMs = 12_000;
 
 export function checkCancels(evidence: Evidence, dossiers: readonly Dossier[]): Breach[] {
-  const disturbed = disturbedSpans(evidence);
+  const disturbed = [...disturbedSpans(evidence), ...silentSpans(evidence)];
   return dossiers.flatMap((dossier) => {
     const [cancel] = eventsOf(dossier, 'run.cancel_requested');
     const found = ofAnswers(dossier);
@@ -33,6 +35,13 @@ export function checkCancels(evidence: Evidence, dossiers: readonly Dossier[]): 
     }
     return found;
   });
+}
+
+/** What a worker sent on a half-open connection is under way until it is given up. */
+function silentSpans({ nemesis }: Evidence): Span[] {
+  return nemesis
+    .filter(({ kind, target }) => kind === 'net_half_open' && target === 'postgres')
+    .map(({ beganAt, endedAt }) => ({ from: beganAt, to: endedAt + silenceMs }));
 }
 
 function ofAnswers(dossier: Dossier): Breach[] {
