@@ -1,7 +1,8 @@
 /**
  * numbersFromTools: a `verify` for agents whose answers are made of figures. Every number of the answer has to stand in a
- * tool result, in the task or in what the run began with beside it, or to follow from there: rounded, as a percentage, summed, counted, compared. A tool that said
- * 0.25 founds 25 % and not 25. What is a number and what is a date or a list's numbering: numerals.ts. Pure.
+ * tool result, in the task or in what the run began with beside it, or to follow from there: rounded, as a percentage,
+ * summed, counted, compared. A tool that said 0.25 founds 25 % and not 25. What is a number and what is a date or a list's
+ * numbering: numerals.ts. Pure.
  */
 import type { AnswerLook } from './agent.js';
 import { claimsOf, type Numeral, readable, readNumerals } from './numerals.js';

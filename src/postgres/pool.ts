@@ -20,7 +20,7 @@ export interface PoolOptions {
  * The server gives up a statement that waits for a lock before its client takes the connection for dead, and does not let a
  * transaction keep its locks whose client is stopped, or gone without a word: its run would be nobody's until TCP notices.
  */
-const silenceMs = 12_000;
+export const silenceMs = 12_000;
 const sessionSettings = { statement_timeout: '10s', idle_in_transaction_session_timeout: '5s' };
 
 export function createPool(options: PoolOptions): pg.Pool {

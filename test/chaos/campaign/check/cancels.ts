@@ -2,6 +2,7 @@
  * I11: no claim commits after a cancel does, and a call in flight is aborted within 3 s while its worker lives. Both times
  * are the database's, read under the run's lock.
  */
+import { silenceMs } from '../../../../src/postgres/pool.js';
 import type { Evidence } from '../evidence.js';
 import { type Breach, breachOf, type Dossier, eventsOf, isRunFinal, ms, see, tracesOf } from './dossier.js';
 import { disturbedSpans, overlaps, type Span } from './spans.js';
@@ -9,8 +10,6 @@ import { disturbedSpans, overlaps, type Span } from './spans.js';
 const abortedWithinMs = 3_000;
 /** The record of what was aborted. */
 const slackMs = 1_000;
-/** A client gives up a statement to a Postgres that is silent after this time; a half-open connection says nothing sooner. */
-const silenceMs = 12_000;
 
 export function checkCancels(evidence: Evidence, dossiers: readonly Dossier[]): Breach[] {
   const disturbed = [...disturbedSpans(evidence), ...silentSpans(evidence)];
@@ -37,7 +36,7 @@ export function checkCancels(evidence: Evidence, dossiers: readonly Dossier[]): 
   });
 }
 
-/** What a worker sent on a half-open connection is under way until it is given up. */
+/** What a worker sent on a half-open connection is under way until it is given up: nothing says sooner that it is lost. */
 function silentSpans({ nemesis }: Evidence): Span[] {
   return nemesis
     .filter(({ kind, target }) => kind === 'net_half_open' && target === 'postgres')
