@@ -60,7 +60,8 @@ export async function runCampaign(options: CampaignOptions): Promise<void> {
 
 async function conduct(options: CampaignOptions, layout: string, theatre: Theatre): Promise<void> {
   const plans = plansUntil(options, theatre.notebook);
-  const clients = new Clients({ ...options, ...theatre, services: theatre.services('clients'), plans });
+  const { withdrawnMs } = options.times;
+  const clients = new Clients({ ...options, ...theatre, services: theatre.services('clients'), plans, withdrawnMs });
   try {
     await playAll(options, layout, theatre, clients);
   } finally {

@@ -1,8 +1,8 @@
 /**
  * The people and services around the workers: they start runs by key, some twice and some until their thread is free,
- * cancel some, redrive what failed and settle what nobody knows, after a look at the ledger. All they ask goes through the
- * net that is being broken, and all they are told is written down. Only to know where to look do they read the database
- * directly.
+ * cancel some, redrive what failed, settle what nobody knows, after a look at the ledger, and withdraw a tool for a while. All
+ * they ask goes through the net that is being broken, and all they are told is written down. Only to know where to look do
+ * they read the database directly.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, openClient, type ServiceSettings } from '../../../src/app.js';
@@ -12,10 +12,12 @@ import type { Runs } from '../../../src/engine/runs.js';
 import type { Log } from '../../../src/ports.js';
 import type { Fate } from './crew.js';
 import type { ClientAnswer, ClientOp } from './evidence.js';
+import { between, type Times } from './faults.js';
 import type { Notebook } from './notebook.js';
 import { type Plan, withToken } from './plan.js';
 import type { PostgresService } from './postgres-service.js';
 import { type Random, randomOf } from './random.js';
+import { ownersOf, type ToolName, tools } from './trade.js';
 
 export interface ClientsOptions {
   services: Omit<ServiceSettings, 'log'>;
@@ -25,6 +27,8 @@ export interface ClientsOptions {
   /** Runs that are on their way at any time, at most. */
   openRuns: number;
   startEveryMs: number;
+  /** For so long an operator withdraws a tool, again and again; absent: nobody does. */
+  withdrawnMs?: Times['withdrawnMs'];
   seed: number;
   notebook: Notebook;
   now: () => number;
@@ -60,6 +64,7 @@ export class Clients {
   async open(): Promise<void> {
     for (let n = 0; n < 2; n++) this.clients.push(await this.connect());
     void this.look();
+    if (this.options.withdrawnMs !== undefined) void this.withdrawTools(this.options.withdrawnMs);
   }
 
   /** Starts one plan after the other while `mayGoOn`; returns when all were started or it may not. */
@@ -202,6 +207,33 @@ export class Clients {
     }
   }
 
+  /** An operator withdraws a tool, of one agent or of all, and gives it back: one after the other. */
+  private async withdrawTools(withdrawnMs: Times['withdrawnMs']): Promise<void> {
+    const random = randomOf(this.options.seed, 'withdrawals');
+    const withdrawable = (Object.keys(tools) as ToolName[]).filter((name) => tools[name].isWithdrawn);
+    while (!this.closed) {
+      const tool = random.pick(withdrawable);
+      const agent = random.pick([null, ...ownersOf(tool)]);
+      await this.switchTool({ op: 'disable_tool', tool, agent });
+      await delay(between(random, withdrawnMs));
+      await this.switchTool({ op: 'enable_tool', tool, agent });
+      await delay(between(random, withdrawnMs));
+    }
+  }
+
+  /** Both may be asked for twice. */
+  private async switchTool(op: Extract<ClientOp, { op: 'disable_tool' | 'enable_tool' }>): Promise<void> {
+    const { tool, agent } = op;
+    while (!this.closed) {
+      const done = await this.ask(op, null, async (runs) => {
+        await (op.op === 'disable_tool' ? runs.disableTool(tool, { agent }) : runs.enableTool(tool, { agent }));
+        return { value: true, runId: null, answer: plainly };
+      });
+      if (done === true) return;
+      await delay(300);
+    }
+  }
+
   private async fateOf(runId: string, seq: number): Promise<Fate> {
     const asked = await fetch(`${this.options.worldUrl}/fate`, {
       method: 'POST',
@@ -230,7 +262,7 @@ export class Clients {
   private async ask<T>(
     op: ClientOp,
     about: string | null,
-    work: (runs: Runs) => Promise<{ value: T; runId: string; answer: ClientAnswer }>,
+    work: (runs: Runs) => Promise<{ value: T; runId: string | null; answer: ClientAnswer }>,
   ): Promise<T | null> {
     const { notebook, now } = this.options;
     const n = this.random.int(0, this.clients.length - 1);

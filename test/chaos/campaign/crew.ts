@@ -7,6 +7,7 @@ import { type Agent, defineAgent } from '../../../src/core/agent.js';
 import type { Fact } from '../../../src/core/fact.js';
 import { defineTool, type FactCall, notStarted, type Tool, type ToolContext } from '../../../src/core/tool.js';
 import { draft, tokenIn, withToken } from './plan.js';
+import { resultOf } from './result.js';
 import { crews, llmTimeoutMs, type ToolName, toolAttempts, tools, toolTimeoutMs } from './trade.js';
 
 /** A call as the world is told of it. */
@@ -19,7 +20,8 @@ export interface EffectOrder {
   key: string;
 }
 
-export type EffectAnswer = { ok: true; token: string } | { ok: false; message: string; token: string };
+/** `n`: the number of the hit. */
+export type EffectAnswer = { n: number; token: string } & ({ ok: true } | { ok: false; message: string });
 
 /** What the ledger says of a call: whether it ever took effect. */
 export interface Fate {
@@ -44,14 +46,14 @@ export function crewOf(worldUrl: string): Agent[] {
     const { runId, stepSeq: seq, attempt, idempotencyKey: key, signal } = context;
     const order: EffectOrder = { ref, tool, runId, seq, attempt, key };
     const answer = await ask<EffectAnswer>(tools[tool].effect === 'once' ? 'once' : 'effect', order, signal);
-    if (answer.ok) return withToken(`done: ${tool}`, answer.token);
+    if (answer.ok) return resultOf(tool, answer);
     const message = withToken(answer.message, answer.token);
     // A refusal says for certain that nothing happened, and an error says nothing.
     throw tools[tool].effect === 'once' && answer.message === 'refused' ? notStarted(message) : new Error(message);
   }
 
   const define = (name: ToolName): Tool => {
-    const { effect, onUnknown, pool, sequential, saysFact } = tools[name];
+    const { effect, onUnknown, pool, sequential, saysFact, cacheMs, shownChars } = tools[name];
     const base = {
       name,
       description: `Does what ${name} does.`,
@@ -64,6 +66,8 @@ export function crewOf(worldUrl: string): Agent[] {
       ...(pool === null ? {} : { pool }),
       ...(effect === 'once' ? {} : { attempts: toolAttempts }),
       ...(saysFact ? { extractFacts: factsOf } : {}),
+      ...(shownChars === null ? {} : { maxOutputChars: shownChars }),
+      cacheMs,
       execute: ({ ref }: { ref: string }, context: ToolContext) => act(name, ref, context),
     };
     if (onUnknown === null) return defineTool(base);
@@ -77,7 +81,7 @@ export function crewOf(worldUrl: string): Agent[] {
     });
   };
 
-  const crew = Object.entries(crews).map(([name, { tools: names, objects, thread, models }]) =>
+  const crew = Object.entries(crews).map(([name, { tools: names, objects, thread, models, windowTokens }]) =>
     defineAgent({
       name,
       instructions: `You are the ${name}.`,
@@ -87,7 +91,12 @@ export function crewOf(worldUrl: string): Agent[] {
       llmTimeoutMs,
       limits: { maxSteps: 200, maxTurns: 100 },
       // The plans of runs know nothing of the breaker: tools fail by chance, now and then in three turns in a row.
-      loop: { toolFailures: 100 },
+      // Nor of the loop guard: some ask for one thing again and again.
+      loop: { toolFailures: 100, identicalCalls: 100, sameArguments: 100 },
+      // The newest turn and one more fit beside a summary, and one more turn never fills the window to the brim.
+      ...(windowTokens === undefined
+        ? {}
+        : { context: { windowTokens, compactAt: 0.85, compactTo: 0.6, keepTurns: 2 } }),
       ...(thread === undefined ? {} : { busyThread: thread }),
       ...(objects === 'verify' ? { verify } : {}),
       ...(objects === 'output' ? { output: z.object({ digest: z.string() }) } : {}),

@@ -20,7 +20,17 @@ export const files = {
 } as const;
 
 /** Dumped whole from schema `pawl`, one row a line as `row_to_json` writes it, to `tables/<name>.jsonl`. */
-export const tables = ['instance', 'workers', 'runs', 'steps', 'attempts', 'messages', 'events', 'facts'] as const;
+export const tables = [
+  'instance',
+  'workers',
+  'runs',
+  'steps',
+  'attempts',
+  'messages',
+  'events',
+  'outputs',
+  'facts',
+] as const;
 export type Table = (typeof tables)[number];
 
 export type Backend = 'redis' | 'postgres';
@@ -81,7 +91,10 @@ export interface Expected {
   reason: string | null;
   output: string | null;
   cancels: boolean;
-  /** The calls of its turns in order, without those of a turn never reached; step numbers follow from the order alone. */
+  /**
+   * The calls of its turns in order, without those of a turn never reached; step numbers follow from the order alone. A
+   * summary takes the place of a turn, where the run needs one: all that come after it are one higher.
+   */
   calls: ExpectedCall[];
   /** Seqs of its LLM steps. */
   llmSeqs: number[];
@@ -99,7 +112,7 @@ export interface ExpectedCall {
   token: string;
   /**
    * How often its completed call has taken effect: 0 where it is refused or has none, and `at most 1` for a `once` call
-   * whose unknown fate is told to the model.
+   * whose unknown fate is told to the model, and where the tool may be withdrawn.
    */
   applies: 0 | 1 | 'at most 1';
 }
@@ -109,7 +122,9 @@ export type ClientOp =
   | { op: 'cancel' | 'redrive' }
   | { op: 'resolve'; step: number; as: 'done' | 'failed' | 'rerun' }
   /** A look at a run that was found final. */
-  | { op: 'seen_final' };
+  | { op: 'seen_final' }
+  /** `agent`: null for each that has the tool. */
+  | { op: 'disable_tool' | 'enable_tool'; tool: string; agent: string | null };
 
 /** A call of a client, with all it was told. */
 export type ClientCall = ClientOp & {
@@ -212,7 +227,8 @@ export type Swallowed = 'record' | 'claim' | 'start' | 'rescue' | 'command';
 export interface Hit {
   n: number;
   at: number;
-  plan: number;
+  /** Null where several plans ask for the same. */
+  plan: number | null;
   tool: string;
   effect: Effect;
   runId: string;
@@ -240,7 +256,7 @@ export interface ModelCall {
   seq: number | null;
   /** The rule of the API, or of the plan's own history, that it breaks. */
   breach: string | null;
-  reply: 'calls' | 'text' | 'fault';
+  reply: 'calls' | 'text' | 'summary' | 'fault';
   /** The fault's name, with its status. */
   fault: string | null;
   /** Tokens that the reply billed; null where it billed nothing. */
@@ -324,6 +340,13 @@ export interface InstanceDump {
   queue_epoch: number;
 }
 
+/** What was too long to be shown whole. */
+export interface OutputDump {
+  run_id: string;
+  seq: number;
+  body: string;
+}
+
 export interface FactDump {
   id: number;
   scope: string;
@@ -342,6 +365,7 @@ export interface Tables {
   attempts: AttemptDump[];
   messages: MessageDump[];
   events: EventDump[];
+  outputs: OutputDump[];
   facts: FactDump[];
 }
 

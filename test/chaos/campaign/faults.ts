@@ -31,6 +31,8 @@ export interface Times {
   /** A service or the net is away. */
   awayMs: readonly [number, number];
   lockedMs: readonly [number, number];
+  /** An operator has withdrawn a tool. */
+  withdrawnMs: readonly [number, number];
 }
 
 /** What was done, once it is undone. */

@@ -6,6 +6,7 @@ import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
 import type { EffectAnswer, EffectOrder, Fate } from './crew.js';
 import type { Hit } from './evidence.js';
 import { findCall } from './plan.js';
+import { tools } from './trade.js';
 
 export interface Ledger {
   /** `wait`: how long the answer takes from now. */
@@ -38,12 +39,12 @@ export function openLedger(file: string, seed: number, now: () => number): Ledge
       const applied = takesEffect && !deduped;
       if (applied) appliedKeys.add(key);
       n += 1;
-      const plan = Number(ref.split('.')[0]);
       const { effect, token } = call;
+      const plan = tools[tool].cacheMs > 0 ? null : Number(ref.split('.')[0]);
       keep({ n, at: now(), plan, tool, effect, runId, seq, attempt, key, token, applied, deduped, answer }, of);
       const ok = answer === 'ok' || answer === 'late';
       return {
-        answer: ok ? { ok, token } : { ok, message: answer, token },
+        answer: ok ? { ok, n, token } : { ok, n, message: answer, token },
         waitMs: call.delayMs,
         late: answer === 'late',
       };

@@ -13,7 +13,18 @@ import {
   startScriptedModel,
 } from '../../../src/testing/index.js';
 import type { Expected, ModelCall } from './evidence.js';
-import { type ModelFault, markOf, planNamed, planOf, type Turn, threadOf, tokenIn, turnOf } from './plan.js';
+import {
+  type ModelFault,
+  markOf,
+  planNamed,
+  planOf,
+  summaryFaultOf,
+  type Turn,
+  threadOf,
+  tokenIn,
+  turnOf,
+} from './plan.js';
+import { asksForSummary, summaryIn, writeSummary } from './summary.js';
 import { crewNamed } from './trade.js';
 
 export interface CampaignModelOptions {
@@ -39,12 +50,15 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
       write({ ...base, plan: null, turn: null, seq: null, breach: history, reply: 'fault', delivered: true });
       return { fault: 'status', status: 400, message: history };
     }
-    const { plan, turn, marks, breach } = history;
-    const planned = turnOf(seed, plan, turn, marks);
+    const { plan, turn, marks, summaries, breach } = history;
+    const sumsUp = asksForSummary(request.messages.at(-1)?.content);
+    const planned = sumsUp ? summaryTurn(plan, history) : turnOf(seed, plan, turn, marks);
     const expected = plans.get(plan) ?? planOf(seed, plan).expected;
     plans.set(plan, expected);
-    const fault = isSilent(expected, request.model, turn) ? '503 page' : nextFault(`${plan}.${turn}`, planned);
-    const call = { ...base, plan, turn, seq: expected.llmSeqs[turn] ?? null, breach };
+    const name = sumsUp ? `${plan}.summary ${summaries}` : `${plan}.${turn}`;
+    const fault = isSilent(expected, request.model, turn) ? '503 page' : nextFault(name, planned);
+    const seq = expected.llmSeqs[turn];
+    const call = { ...base, plan, turn, seq: seq === undefined ? null : seq + summaries, breach };
     await delay(planned.delayMs, undefined, { signal }).catch(() => {});
     if (fault !== null) {
       write({ ...call, reply: 'fault', fault, delivered: !signal.aborted });
@@ -52,7 +66,8 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
     }
     const usage = { inputTokens: Math.ceil(JSON.stringify(request.body).length / 4), outputTokens: 5 };
     const answer = answerOf(planned);
-    write({ ...call, reply: planned.calls.length > 0 ? 'calls' : 'text', usage, delivered: !signal.aborted });
+    const reply = sumsUp ? 'summary' : planned.calls.length > 0 ? 'calls' : 'text';
+    write({ ...call, reply, usage, delivered: !signal.aborted });
     return {
       ...answer,
       usage: {
@@ -62,6 +77,12 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
       },
     };
   };
+
+  function summaryTurn(plan: number, { turn: turns, marks, summaries }: History): Turn {
+    const { fault, delayMs } = summaryFaultOf(seed, plan, summaries);
+    const text = writeSummary({ turns, marks, count: summaries + 1 });
+    return { faults: fault === null ? [] : [fault], fails: null, delayMs, calls: [], text };
+  }
 
   function nextFault(id: string, { faults, fails }: Turn): ModelFault | null {
     const times = asked.get(id) ?? 0;
@@ -85,20 +106,27 @@ interface History {
   plan: number;
   turn: number;
   marks: string[];
+  /** Of the run so far. */
+  summaries: number;
   breach: string | null;
 }
 
 /** Where the run stands by its history; a text says what is wrong with that. */
-function readHistory(seed: number, { messages }: ScriptedRequest): History | string {
+export function readHistory(seed: number, { messages }: Pick<ScriptedRequest, 'messages'>): History | string {
   const planIn = (message: Message) => (message.role === 'user' ? planNamed(seed, message.content) : null);
   const begins = messages.findLastIndex((message) => planIn(message) !== null);
   const task = messages[begins];
   const plan = task === undefined ? null : planIn(task);
   if (plan === null) return `no task is one of this campaign's: ${JSON.stringify(messages).slice(0, 80)}`;
   const strange = strangeBefore(seed, plan, messages.slice(0, begins).map(planIn));
-  const marks: string[] = [];
+  const summed = summaryIn(task?.content ?? '') ?? { turns: 0, marks: [], count: 0 };
+  // What was shown when the summary was written stands in it, and may be shown still.
+  const first = summed.count === 0 ? 0 : (turnIn(messages.slice(begins)) ?? summed.turns);
+  if (first > summed.turns) return `the turns ${summed.turns} to ${first} are neither shown nor summed up`;
   const expected: string[] = [];
   let turn = 0;
+  for (; turn < first; turn++) expected.push(...turnOf(seed, plan, turn, expected).calls.map(markOf));
+  const marks = summed.marks.slice(0, expected.length);
   for (const message of messages.slice(begins)) {
     if (message.role === 'assistant') {
       expected.push(...turnOf(seed, plan, turn, expected).calls.map(markOf));
@@ -106,9 +134,18 @@ function readHistory(seed: number, { messages }: ScriptedRequest): History | str
     }
     if (message.role === 'tool') marks.push(expected[marks.length] === '-' ? '-' : (tokenIn(message.content) ?? '?'));
   }
-  const breach =
-    marks.join() === expected.join() ? null : `the results ${marks.join(' ')} are not the plan's ${expected.join(' ')}`;
-  return { plan, turn, marks, breach: strange ?? breach };
+  const isSummed = summed.marks.join() === expected.slice(0, summed.marks.length).join() && turn >= summed.turns;
+  const isWhole = marks.join() === expected.join() && isSummed;
+  const told = (isSummed ? marks : summed.marks).join(' ');
+  const breach = isWhole ? null : `the results ${told} are not the plan's ${expected.join(' ')}`;
+  return { plan, turn, marks, summaries: summed.count, breach: strange ?? breach };
+}
+
+/** The turn that the first reply shown was given in, by the names of its calls. */
+function turnIn(messages: readonly Message[]): number | null {
+  const calls = messages.flatMap((message) => (message.role === 'assistant' ? message.toolCalls : []));
+  const turn = /"ref":"\d+\.(\d+)\.\d+"/.exec(calls[0]?.arguments ?? '')?.[1];
+  return turn === undefined ? null : Number(turn);
 }
 
 /** What stands before the task of a run and does not belong there; only the runs before it in its thread do. */

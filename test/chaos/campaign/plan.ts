@@ -9,7 +9,7 @@ import { type Random, randomOf, tokenOf } from './random.js';
 import { crewNamed, crews, type ToolName, tools } from './trade.js';
 
 export interface PlannedCall {
-  /** Names the call: plan, turn, place. */
+  /** Names the call: plan, turn, place; of a tool whose results are kept, the thing it is about. */
   ref: string;
   tool: ToolName | 'nonsense';
   effect: Effect;
@@ -72,14 +72,18 @@ interface Shape {
 
 /** Of so many plans in a row those of one agent share a thread. */
 const plansOfThread = 12;
+/** So many plans in a row ask for results of the same few things. */
+const plansOfItems = 40;
+const itemsOfPlans = 2;
 
 function shapeOf(seed: number, n: number): Shape {
   const random = randomOf(seed, 'plan', n);
   const long = random.next() ** 5;
-  const agent = random.pick(Object.keys(crews));
+  const agent = random.weighted(Object.entries(crews).map(([item, { weight = 1 }]) => ({ item, weight })));
   const crew = crewNamed(agent);
   // Half of the runs have 3 or 4 steps, few have 30; whoever makes others of its thread wait has 8 at most.
-  const steps = 3 + Math.floor((crew.thread === undefined ? 28 : 6) * long);
+  const usual = 3 + Math.floor((crew.thread === undefined ? 28 : 6) * long);
+  const steps = crew.windowTokens === undefined ? usual : random.int(22, 30);
   const failsAt = random.chance(0.04) ? random.int(0, 2) : null;
   const failsBy = random.pick<'400' | '500'>(['400', '500']);
   const stumblesAt = random.chance(0.06) ? random.int(0, 2) : null;
@@ -108,7 +112,8 @@ export function turnOf(seed: number, n: number, turn: number, marks: readonly st
   const delayMs = random.chance(0.05) ? random.int(200, 600) : random.int(2, 40);
   const base = { faults, fails, delayMs };
   if (left <= 0) return { ...base, calls: [], text: answerOf(shape, n, turn, marks) };
-  const asked = Math.min(left, random.weighted([1, 2, 3, 4].map((item) => ({ item, weight: 5 - item }))));
+  const most = crewNamed(shape.agent).windowTokens === undefined ? left : Math.min(left, 2);
+  const asked = Math.min(most, random.weighted([1, 2, 3, 4].map((item) => ({ item, weight: 5 - item }))));
   const calls = Array.from({ length: asked }, (_, place) => callOf(random, seed, shape.agent, `${n}.${turn}.${place}`));
   return { ...base, calls, text: null };
 }
@@ -126,6 +131,17 @@ function modelFaults(random: Random): ModelFault[] {
     { item: 'hang', weight: 0.3 },
   ];
   return Array.from({ length: random.int(1, 3) }, () => random.weighted(kinds));
+}
+
+/** What the model does before it sums up: nothing that would be the same at another try, or the run goes on without a summary. */
+export function summaryFaultOf(
+  seed: number,
+  n: number,
+  summary: number,
+): { fault: ModelFault | null; delayMs: number } {
+  const random = randomOf(seed, 'summary', n, summary);
+  const fault = random.chance(0.2) ? random.pick<ModelFault>(['429', '500', '503 page', 'reset']) : null;
+  return { fault, delayMs: random.int(2, 40) };
 }
 
 /** The last words; the auditor's must be JSON. What is objected to is none, or a draft. */
@@ -148,6 +164,7 @@ function isFirstAnswer({ steps }: Shape, turn: number, marks: readonly string[])
 function callOf(random: Random, seed: number, agent: string, ref: string): PlannedCall {
   const token = tokenOf(seed, 'result', ref);
   const tool = random.chance(0.02) ? 'nonsense' : random.pick(crewNamed(agent).tools);
+  if (tool === 'quote') return quoteOf(seed, itemFor(Number(ref.split('.')[0]), random));
   const delayMs = random.chance(0.06) ? random.int(300, 1_500) : random.int(1, 60);
   const call: Omit<PlannedCall, 'effect'> = { ref, tool, token, delayMs, answers: [], refusedForGood: false };
   if (tool === 'nonsense') return { ...call, effect: 'none' };
@@ -175,12 +192,24 @@ function callOf(random: Random, seed: number, agent: string, ref: string): Plann
   return { ...call, effect, answers: troubles };
 }
 
+const itemFor = (n: number, random: Random) => `item ${Math.floor(n / plansOfItems)}.${random.int(1, itemsOfPlans)}`;
+
+/** What is answered of an item, whoever asks: its results are kept. */
+function quoteOf(seed: number, ref: string): PlannedCall {
+  const random = randomOf(seed, ref);
+  const refusedForGood = random.chance(0.15);
+  const answers: PlannedCall['answers'] = random.chance(0.3) ? [random.pick(['refused', 'lost'])] : [];
+  const delayMs = random.chance(0.3) ? random.int(300, 900) : random.int(1, 60);
+  return { ref, tool: 'quote', effect: 'none', token: tokenOf(seed, 'result', ref), answers, refusedForGood, delayMs };
+}
+
 /**
  * The mark that a call's result leaves: its token, where whatever happens the result holds it. Not where nobody knows whether
- * the call happened, nor where it fails for good: its last failure may be a timeout of a net that was broken.
+ * the call happened, nor where its tool may be withdrawn, nor where it fails for good: its last failure may be a timeout of
+ * a net that was broken.
  */
 export function markOf({ tool, effect, token, refusedForGood }: PlannedCall): string {
-  if (tool === 'nonsense' || tools[tool].onUnknown === 'tell') return '-';
+  if (tool === 'nonsense' || tools[tool].onUnknown === 'tell' || tools[tool].isWithdrawn) return '-';
   return refusedForGood && effect !== 'once' ? '-' : token;
 }
 
@@ -254,6 +283,7 @@ function isNeverApplied({ tool, effect, refusedForGood }: PlannedCall): boolean 
 
 /** The call of that name in a plan that goes as it should. */
 export function findCall(seed: number, ref: string): PlannedCall | null {
+  if (/^item \d+\.\d+$/.test(ref)) return quoteOf(seed, ref);
   const [n, until] = ref.split('.').map(Number);
   if (n === undefined || until === undefined) return null;
   const marks: string[] = [];

@@ -31,6 +31,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
       blockedMs: [5_000, 35_000],
       awayMs: [1_000, 6_000],
       lockedMs: [1_000, 20_000],
+      withdrawnMs: [2_000, 8_000],
     },
   },
   fast: {
@@ -53,6 +54,7 @@ export const profiles: Record<'real' | 'fast', Profile> = {
       blockedMs: [2_500, 4_000],
       awayMs: [300, 1_800],
       lockedMs: [500, 3_000],
+      withdrawnMs: [300, 2_500],
     },
   },
 };

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { judge } from '../../chaos/campaign/check/judge.js';
 import { printReport } from '../../chaos/campaign/check/print.js';
 import { secretsIn } from '../../chaos/campaign/check/secrets.js';
-import type { EventDump, Evidence, Fault, Hit, StepDump } from '../../chaos/campaign/evidence.js';
+import type { EventDump, Evidence, Expected, Fault, Hit, StepDump } from '../../chaos/campaign/evidence.js';
 import { fault, goodHistory, secret } from './good-history.js';
 
 /** What spoils it, the names under which it must be found, and how. */
@@ -458,6 +458,171 @@ const bad: Bad[] = [
         { model: 'another' },
       ),
   ],
+  // Section 3: results that are kept
+  [
+    'a result of another agent was given again',
+    ['section 3'],
+    ({ tables, expected }) => {
+      Object.assign(runOf(tables, 'run_10'), { agent: 'broker' });
+      Object.assign(planOf(expected, 9), { agent: 'broker' });
+    },
+  ],
+  [
+    'a result was given again that had expired',
+    ['section 3'],
+    ({ workers }) => {
+      for (const line of workers)
+        if (line.what === 'gap' && line.runId === 'run_7' && line.seq === 2) line.at -= 20_000;
+    },
+  ],
+  [
+    'what a failed call said was given again',
+    ['section 3'],
+    ({ ledger }) => Object.assign(hitOf(ledger, 2, 1, 'run_7'), { answer: 'lost' }),
+  ],
+  [
+    'a result of something else was given again',
+    ['section 3'],
+    ({ expected }) =>
+      Object.assign(
+        at(planOf(expected, 9).calls, () => true),
+        { token: 'eeeeeeeeee' },
+      ),
+  ],
+  [
+    'a result was given that nobody had got',
+    ['section 3'],
+    ({ tables }) => {
+      const said = messageOf(tables, 'run_10', 1, 1);
+      said.body = said.body.replace(/hit \d+/, 'hit 999');
+    },
+  ],
+  [
+    'the result of another call was given as its own',
+    ['section 3'],
+    ({ tables }) => Object.assign(stepOf(tables, 2, 'run_10'), { note: null }),
+  ],
+  ['a tool was called though its result was kept', ['section 3'], (evidence) => callAgain(evidence)],
+  [
+    'a result was given again of a tool that keeps none',
+    ['section 3'],
+    ({ tables }) => Object.assign(stepOf(tables, 2), { note: 'cache' }),
+  ],
+  // Section 6: tools withdrawn
+  ['a tool was called that had been withdrawn', ['section 6'], (evidence) => withdrawEarlier(evidence, 135)],
+  [
+    'a call of a withdrawn tool was planned',
+    ['section 6'],
+    ({ tables }) => Object.assign(stepOf(tables, 5, 'run_8'), { error_code: 'not_executed' }),
+  ],
+  [
+    'a call was answered as withdrawn that nobody had withdrawn',
+    ['section 6'],
+    (evidence) => {
+      evidence.clients = evidence.clients.filter(({ op }) => op !== 'disable_tool' && op !== 'enable_tool');
+    },
+  ],
+  [
+    'a tool was withdrawn from another agent than was meant',
+    ['section 6'],
+    ({ clients }) => {
+      for (const call of clients) if ('tool' in call) call.agent = 'clerk';
+    },
+  ],
+  [
+    'a tool of an agent was withdrawn when it had been given back',
+    ['section 6'],
+    ({ clients }) => {
+      const back = at(clients, ({ op }) => op === 'enable_tool');
+      back.beganAt -= 150;
+      back.endedAt -= 150;
+    },
+  ],
+  [
+    'a tool that may be withdrawn returned what it never said',
+    ['section 6'],
+    ({ tables }) => {
+      const said = messageOf(tables, 'run_8', 1, 1);
+      said.body = said.body.replace('abcabcabca', 'eeeeeeeeee');
+    },
+  ],
+  // Long runs
+  ['a summary was lost', ['I1', 'output'], ({ tables }) => remove(tables.messages, messageOf(tables, 'run_9', 3, 0))],
+  [
+    'a run went on without a summary',
+    ['output'],
+    ({ tables }) => Object.assign(stepOf(tables, 3, 'run_9'), { error_code: 'no_summary' }),
+  ],
+  [
+    'turns were left out',
+    ['output'],
+    ({ tables }) =>
+      Object.assign(
+        at(tables.events, ({ run_id, type }) => run_id === 'run_9' && type === 'run.started'),
+        { type: 'run.trimmed' },
+      ),
+  ],
+  [
+    'that a run was summed up is not told',
+    ['output'],
+    (evidence) => replaceEvent(evidence, 'run.compacted', 'run.noted'),
+  ],
+  [
+    'a run was summed up that had room',
+    ['output'],
+    ({ tables, expected }) => {
+      Object.assign(runOf(tables, 'run_9'), { agent: 'clerk' });
+      Object.assign(planOf(expected, 8), { agent: 'clerk' });
+    },
+  ],
+  [
+    'a run outgrew its window and was not summed up',
+    ['output'],
+    ({ tables, expected }) => {
+      Object.assign(runOf(tables, 'run_1'), { agent: 'archivist' });
+      Object.assign(planOf(expected, 0), { agent: 'archivist' });
+      messageOf(tables, 'run_1', 1, 1).tokens = 3_000;
+    },
+  ],
+  [
+    'a summary is said to be what the model did not write',
+    ['section 5'],
+    ({ model }) =>
+      Object.assign(
+        at(model, ({ reply }) => reply === 'summary'),
+        { reply: 'text' },
+      ),
+  ],
+  // Whole outputs
+  ['a whole output was lost', ['I1'], ({ tables }) => tables.outputs.pop()],
+  ['a whole output was kept twice', ['I1'], ({ tables }) => tables.outputs.push(...tables.outputs)],
+  [
+    'a whole output is not what the tool returned',
+    ['I1'],
+    ({ tables }) =>
+      Object.assign(
+        at(tables.outputs, () => true),
+        { body: 'done: dig' },
+      ),
+  ],
+  [
+    'the model was shown another part than that of the output',
+    ['I1'],
+    ({ tables }) => {
+      const said = messageOf(tables, 'run_9', 1, 1);
+      said.body = said.body.replace(/found/g, 'lost');
+    },
+  ],
+  [
+    'a whole output was kept of a step that has none',
+    ['I1'],
+    ({ tables }) => tables.outputs.push({ ...at(tables.outputs, () => true), run_id: 'run_1' }),
+  ],
+  [
+    'a whole output was kept of no step',
+    ['I1'],
+    ({ tables }) => tables.outputs.push({ ...at(tables.outputs, () => true), seq: 99 }),
+  ],
   // Outputs
   [
     'an answer was objected to that is sound',
@@ -632,9 +797,9 @@ describe('the report', () => {
         evidence.model.push({ ...at(evidence.model, () => true), n: 100 + n, breach: run_id });
     for (const row of evidence.tables.attempts) row.late_note = null;
     const printed = printReport(judge(evidence), evidence.meta).split('\n');
-    expect(printed[0]).toMatch(/^FAILED: seed 1 on redis, 6 of 6 runs/);
-    expect(printed).toContain('I7: 240 breaches');
-    expect(printed).toContain('  … and 237 more');
+    expect(printed[0]).toMatch(/^FAILED: seed 1 on redis, 10 of 10 runs/);
+    expect(printed).toContain('I7: 400 breaches');
+    expect(printed).toContain('  … and 397 more');
     expect(printed.join('\n')).toMatch(/Never happened.*fenced writes/);
     expect(printed.length).toBeLessThan(50);
     expect(Math.max(...printed.map((line) => line.length))).toBeLessThanOrEqual(182);
@@ -671,8 +836,35 @@ function runOf(tables: Evidence['tables'], runId: string) {
   return at(tables.runs, (run) => run.id === runId);
 }
 
-function hitOf(ledger: readonly Hit[], seq: number, attempt: number): Hit {
-  return at(ledger, (hit) => hit.seq === seq && hit.attempt === attempt);
+function hitOf(ledger: readonly Hit[], seq: number, attempt: number, runId = 'run_1'): Hit {
+  return at(ledger, (hit) => hit.runId === runId && hit.seq === seq && hit.attempt === attempt);
+}
+
+function planOf(expected: readonly Expected[], plan: number): Expected {
+  return at(expected, (one) => one.plan === plan);
+}
+
+function messageOf(tables: Evidence['tables'], runId: string, seq: number, pos: number) {
+  return at(tables.messages, (row) => row.run_id === runId && row.seq === seq && row.pos === pos);
+}
+
+/** The call that was given a kept result as if it had been made. */
+function callAgain({ tables, ledger }: Evidence): void {
+  const step = stepOf(tables, 2, 'run_10');
+  const n = ledger.length + 1;
+  const made = Date.parse(String(step.finished_at)) - 15;
+  const { idempotency_key: key } = step;
+  ledger.push({ ...hitOf(ledger, 2, 1, 'run_7'), n, at: made, runId: 'run_10', key: key ?? '' });
+  step.note = null;
+  const said = messageOf(tables, 'run_10', 1, 1);
+  said.body = said.body.replace(/hit \d+/, `hit ${n}`);
+}
+
+/** So that a call falls into it that was made. */
+function withdrawEarlier({ clients }: Evidence, byMs: number): void {
+  const call = at(clients, ({ op }) => op === 'disable_tool');
+  call.beganAt -= byMs;
+  call.endedAt -= byMs;
 }
 
 function faultOf(nemesis: readonly Fault[], kind: Fault['kind']): Fault {

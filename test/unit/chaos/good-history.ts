@@ -5,6 +5,7 @@
  */
 import { cancelRun, redriveRun, resolveStep } from '../../../src/core/commands.js';
 import type { Outcome } from '../../../src/core/outcome.js';
+import { toStorableText } from '../../../src/core/storable.js';
 import { takeThread } from '../../../src/core/thread.js';
 import { type Gap, gaps } from '../../../src/engine/gaps.js';
 import { writeAttempt, writeRun, writeStep } from '../../../src/postgres/rows.js';
@@ -20,17 +21,21 @@ import type {
   ModelCall,
   WorkerDump,
 } from '../../chaos/campaign/evidence.js';
+import { resultOf } from '../../chaos/campaign/result.js';
+import { tools } from '../../chaos/campaign/trade.js';
 import {
   aborted,
   askedRun,
   askOperator,
   asks,
   call,
+  fails,
   happenedMaybe,
   listing,
   llmFails,
   Scenario,
   says,
+  sumsUp,
   tellModel,
   text,
   usage,
@@ -67,7 +72,7 @@ class Story extends Scenario {
     this.evidence.clients.push({
       ...op,
       client: 'client 1',
-      runId: this.runId,
+      runId: 'tool' in op ? null : this.runId,
       beganAt: this.at,
       endedAt: this.at,
       answer,
@@ -161,6 +166,20 @@ export function goodHistory(): Evidence {
   oneAfterTheOther(
     new Story(evidence, crew, 'run_5', inThread(4)),
     new Story(evidence, crew, 'run_6', { ...inThread(5), agent: 'caller' }),
+  );
+  const quoted = { tool: 'quote', effect: 'none', token: tokenOfItem, applies: 0 } as const;
+  const buying = { ...others, calls: [{ seq: 2, ...quoted }], llmSeqs: [1, 3] };
+  keptAndGivenAgain(
+    new Story(evidence, crew, 'run_7', { ...expectedOf(6, 'buyer'), ...buying }),
+    new Story(evidence, crew, 'run_10', { ...expectedOf(9, 'buyer'), ...buying }),
+  );
+  const lent = (seq: number) =>
+    ({ seq, tool: 'lend', effect: 'idempotent', token: 'abcabcabca', applies: 'at most 1' }) as const;
+  const lending = { ...expectedOf(7, 'lender'), ...others, calls: [lent(2), lent(3), lent(5)] };
+  withdrawn(new Story(evidence, crew, 'run_8', { ...lending, llmSeqs: [1, 4, 6] }));
+  const dug = { seq: 2, tool: 'dig', effect: 'idempotent', token: tokenOfItem, applies: 1 } as const;
+  summedUp(
+    new Story(evidence, crew, 'run_9', { ...expectedOf(8, 'archivist'), ...others, calls: [dug], llmSeqs: [1, 3] }),
   );
   const first = new Story(evidence, crew, 'run_1', {
     ...expectedOf(0, 'teller'),
@@ -345,6 +364,72 @@ function oneAfterTheOther(first: Story, second: Story): void {
   second.dump();
 }
 
+const tokenOfItem = '0123456789';
+
+/** The second asks for the same, and is given what the first was told. */
+function keptAndGivenAgain(first: Story, second: Story): void {
+  const quote = call('quote', { arguments: '{"ref":"item 0.1"}' });
+  for (const run of [first, second]) {
+    const token = run.begin(1, 'a1');
+    run.asked(1);
+    run.end(1, 'a1', token, asks(quote));
+  }
+  const called = first.begin(2, 'a1');
+  first.hit(2, { plan: null, token: tokenOfItem, applied: false });
+  const result = resultOf('quote', { token: tokenOfItem, n: first.evidence.ledger.length });
+  first.end(2, 'a1', called, value(result));
+  second.pass(2_000);
+  second.end(2, 'a2', second.begin(2, 'a2'), { kind: 'tool_value', value: text(result), note: 'cache' });
+  for (const run of [first, second]) {
+    run.end(3, 'a2', answer(run, 3), says('done'));
+    run.seen();
+    run.dump();
+  }
+}
+
+/** One call is made before its tool is withdrawn, one is planned before, and one is asked for after that. */
+function withdrawn(run: Story): void {
+  const disabled = { text: 'lend was not called', tokens: 3, code: 'tool_disabled' } as const;
+  const lend = (ref: string) => call('lend', { effect: 'idempotent', arguments: JSON.stringify({ ref }) });
+  const token = run.begin(1, 'a1');
+  run.asked(1);
+  run.end(1, 'a1', token, asks(lend('7.0.0'), lend('7.0.1')));
+  const lending = run.begin(2, 'a1');
+  run.hit(2, { token: 'abcabcabca' });
+  run.end(2, 'a1', lending, value('done: lend [abcabcabca]'));
+  run.pass(100);
+  run.client({ op: 'disable_tool', tool: 'lend', agent: 'lender' }, plainly);
+  run.end(3, 'a2', run.begin(3, 'a2'), fails({ code: 'tool_disabled', retry: false }));
+  const asking = run.begin(4, 'a2');
+  run.asked(4);
+  run.end(4, 'a2', asking, asks({ ...lend('7.1.0'), fault: disabled }));
+  run.pass(100);
+  run.client({ op: 'enable_tool', tool: 'lend', agent: 'lender' }, plainly);
+  run.end(6, 'a2', answer(run, 6), says('done'));
+  run.seen();
+  run.dump();
+}
+
+/** A long result, kept whole; then the turn of it is summed up before the answer. */
+function summedUp(run: Story): void {
+  const token = run.begin(1, 'a1');
+  run.asked(1);
+  run.end(1, 'a1', token, asks(call('dig', { effect: 'idempotent', arguments: '{"ref":"8.0.0"}' })));
+  const whole = resultOf('dig', { token: tokenOfItem, n: 0 });
+  const shown = toStorableText(whole, tools.dig.shownChars ?? 0).text;
+  const digging = run.begin(2, 'a1');
+  run.hit(2, { token: tokenOfItem });
+  run.end(2, 'a1', digging, { kind: 'tool_value', value: { text: shown, tokens: 2_200, full: whole } });
+  const summing = run.begin(3, 'a2');
+  run.asked(3, { turn: 1, reply: 'summary' });
+  run.end(3, 'a2', summing, sumsUp(1));
+  const answering = run.begin(4, 'a2');
+  run.asked(4, { turn: 1, reply: 'text' });
+  run.end(4, 'a2', answering, says('done'));
+  run.seen();
+  run.dump();
+}
+
 /** Claims an LLM step whose model answers with text. */
 function answer(run: Story, seq: number): string {
   const token = run.begin(seq, 'a2');
@@ -361,7 +446,7 @@ function expectedOf(plan: number, agent: string): Expected {
 function emptyEvidence(): Evidence {
   const machine = { cpus: 1, cpu: '', memoryMb: 1, os: '', node: '', postgres: '', redis: null };
   const settings = {
-    runs: 6,
+    runs: 10,
     minutes: 1,
     heartbeatMs: 2_000,
     deathMs: 8_000,
@@ -386,7 +471,17 @@ function emptyEvidence(): Evidence {
     ledger: [],
     model: [],
     workers: [],
-    tables: { instance: [], workers: rows, runs: [], steps: [], attempts: [], messages: [], events: [], facts: [] },
+    tables: {
+      instance: [],
+      workers: rows,
+      runs: [],
+      steps: [],
+      attempts: [],
+      messages: [],
+      events: [],
+      outputs: [],
+      facts: [],
+    },
   };
 }
 
@@ -414,7 +509,7 @@ function dumpRows(
   { tables }: Evidence,
   runId: string,
   { key, agent, task, thread }: Expected,
-  { run, steps, messages, attempts, events }: RunRows,
+  { run, steps, messages, attempts, events, outputs }: RunRows,
   nameOf: (token: string) => string,
 ): void {
   tables.runs.push({
@@ -445,6 +540,7 @@ function dumpRows(
     const said = seq === 0 && message.role === 'user' ? { ...message, content: task } : message;
     tables.messages.push({ run_id: runId, seq, pos, tokens, body: JSON.stringify(said) });
   }
+  for (const [seq, body] of outputs) tables.outputs.push({ run_id: runId, seq, body });
   for (const { id, type, seq, data, at } of events) {
     const told = Object.keys(data).length === 0 ? null : JSON.stringify(data);
     tables.events.push({ run_id: runId, id, type, seq, at: at.toISOString(), data: told });

@@ -1,5 +1,13 @@
 /** The plans of a campaign are known beforehand, and a history that is not the plan's leads to another output. */
 import { describe, expect, it } from 'vitest';
+import type { Agent } from '../../../src/core/agent.js';
+import { judgeSummary, planCompaction } from '../../../src/core/compact.js';
+import { assemblePrompt, chooseWindow, isSummary } from '../../../src/core/context.js';
+import type { StoredMessage } from '../../../src/core/message.js';
+import { toStorableText } from '../../../src/core/storable.js';
+import { wordsOf } from '../../../src/core/words.js';
+import { crewOf } from '../../chaos/campaign/crew.js';
+import { readHistory } from '../../chaos/campaign/model.js';
 import {
   draft,
   findCall,
@@ -11,6 +19,9 @@ import {
   turnOf,
   withToken,
 } from '../../chaos/campaign/plan.js';
+import { hitIn, resultOf } from '../../chaos/campaign/result.js';
+import { asksForSummary, summaryIn, writeSummary } from '../../chaos/campaign/summary.js';
+import { tools } from '../../chaos/campaign/trade.js';
 
 const seed = 42;
 const plans = Array.from({ length: 300 }, (_, n) => planOf(seed, n));
@@ -28,6 +39,63 @@ function play(n: number, wrong: { at: number; mark: string } | null): string | n
   return null;
 }
 
+/** How often a run is summed up, as its turns go when nothing is lost: what it leaves out is an error. */
+function summariesOf(agent: Agent, n: number, task: string): number {
+  const rough = (text: string) => Math.ceil(text.length / 4);
+  const budgetTokens = Math.floor((agent.context.windowTokens ?? 0) * 0.9);
+  const fixedTokens =
+    rough(agent.instructions) +
+    agent.tools.reduce(
+      (sum, { name, description, parameters }) => sum + rough(JSON.stringify({ name, description, parameters })),
+      0,
+    );
+  const { context, words } = agent;
+  const rule = { ...context, budgetTokens, fixedTokens, words };
+  const history: StoredMessage[] = [{ seq: 0, pos: 0, tokens: rough(task), message: { role: 'user', content: task } }];
+  let state = { windowFrom: 0, digestBefore: 0 };
+  const marks: string[] = [];
+  let count = 0;
+  for (let turn = 0, seq = 1; ; turn++) {
+    if (chooseWindow(history, state, rule).windowFrom > state.windowFrom) {
+      const compaction = planCompaction(history, state, rule);
+      if (compaction === null) throw new Error(`plan ${n} leaves turns out without a summary`);
+      const whole = history.filter(({ seq: of }) => of === 0 || of >= state.windowFrom);
+      expect(compaction.shown.messages).toEqual(expect.arrayContaining(whole.filter((one) => !isSummary(one))));
+      count += 1;
+      const summary = judgeSummary(writeSummary({ turns: turn, marks, count }), compaction, rule);
+      if (!summary.ok) throw new Error(`plan ${n}: ${summary.why}`);
+      const { calls, after } = compaction;
+      const said = { role: 'user', content: summary.content, summary: { before: after.windowFrom, calls } } as const;
+      history.push({ seq, pos: 0, tokens: summary.tokens, message: said });
+      state = after;
+      seq += 1;
+    }
+    const messages = assemblePrompt(chooseWindow(history, state, rule), words);
+    expect(readHistory(seed, { messages })).toEqual({ plan: n, turn, marks, summaries: count, breach: null });
+    const { calls } = turnOf(seed, n, turn, marks);
+    if (calls.length === 0) return count;
+    const toolCalls = calls.map(({ tool: name, ref }, place) => ({
+      id: `call_${seq + place + 1}`,
+      name,
+      arguments: JSON.stringify({ ref }),
+    }));
+    const tokens = rough(toolCalls.map((call) => call.name + call.arguments).join(''));
+    history.push({ seq, pos: 0, tokens, message: { role: 'assistant', content: null, toolCalls } });
+    for (const [place, { tool: name, token }] of calls.entries()) {
+      const whole = name === 'nonsense' ? 'there is no such tool' : resultOf(name, { token, n: 1 });
+      const content = toStorableText(whole, (name === 'nonsense' ? null : tools[name].shownChars) ?? 4_000).text;
+      history.push({
+        seq,
+        pos: place + 1,
+        tokens: rough(content),
+        message: { role: 'tool', callId: toolCalls[place]?.id ?? '', name, content },
+      });
+    }
+    marks.push(...calls.map(markOf));
+    seq += 1 + calls.length;
+  }
+}
+
 describe('a plan', () => {
   it('has 3 to 31 steps without a gap, of every kind somewhere', () => {
     for (const { expected } of plans) {
@@ -39,7 +107,7 @@ describe('a plan', () => {
     }
     const calls = plans.flatMap(({ expected }) => expected.calls);
     const seen = new Set(calls.map(({ tool }) => tool));
-    expect([...seen].sort()).toEqual(['charge', 'look', 'nonsense', 'note', 'post', 'put', 'ship', 'stack', 'tell']);
+    expect([...seen].sort()).toEqual([...Object.keys(tools), 'nonsense'].sort());
     expect(plans.some(({ expected }) => expected.status === 'failed')).toBe(true);
     expect(plans.some(({ cancelAfterMs }) => cancelAfterMs !== null)).toBe(true);
     expect(plans.some(({ duplicates }) => duplicates.length > 0)).toBe(true);
@@ -66,6 +134,20 @@ describe('a plan', () => {
     expect(planNamed(seed, 'a draft\n\nseed 42 plan 8\n\nKnown from earlier runs:\nseed 42 plan 9')).toBe(8);
   });
 
+  it('outgrows its window where it is meant to, and is summed up then with all that was shown', () => {
+    const [archivist] = crewOf('').filter(({ name }) => name === 'archivist');
+    const long = plans.filter(({ agent, expected }) => agent === 'archivist' && expected.status === 'completed');
+    expect(long.length).toBeGreaterThan(5);
+    for (const { n, task } of long) expect(summariesOf(archivist as Agent, n, task)).toBeGreaterThan(0);
+  });
+
+  it('asks for what others ask for as well, and is told the same, where results are kept', () => {
+    const asked = plans.flatMap(({ agent, expected }) =>
+      expected.calls.flatMap(({ tool, token }) => (tool === 'quote' ? [`${agent} ${token}`] : [])),
+    );
+    expect(new Set(asked).size).toBeLessThan(asked.length / 2);
+  });
+
   it('is the same whenever it is asked for, and ends with the output it names', () => {
     for (const { n, expected } of plans) {
       expect(planOf(seed, n).expected).toEqual(expected);
@@ -87,6 +169,20 @@ describe('a plan', () => {
     expect(findCall(seed, 'nothing')).toBeNull();
     expect(findCall(seed, '3.0.9')).toBeNull();
   });
+});
+
+it('a result names its hit where it may be given again', () => {
+  expect(hitIn(resultOf('quote', { token: '0123456789', n: 17 }))).toBe(17);
+  expect(hitIn(resultOf('put', { token: '0123456789', n: 17 }))).toBeNull();
+});
+
+it('what a summary says is read back from the message that it stands in', () => {
+  const summary = { turns: 3, marks: ['0123456789', '-'], count: 2 };
+  const shown = wordsOf('en').summary(writeSummary(summary), ['dig {} returned 530 characters: done']);
+  expect(summaryIn(`seed 42 plan 8\n\n${shown}`)).toEqual(summary);
+  expect(summaryIn('seed 42 plan 8')).toBeNull();
+  expect(asksForSummary(wordsOf('en').summarise(300))).toBe(true);
+  expect(asksForSummary('seed 42 plan 8')).toBe(false);
 });
 
 it('a token is found in the text it was put into', () => {

@@ -62,6 +62,10 @@ export function countWhatHappened(evidence: Evidence, dossiers: readonly Dossier
     'answers objected to': events('run.answer_refused'),
     'changes of model': events('step.fell_back'),
     facts: evidence.tables.facts.length,
+    'results given again': steps.filter(({ note }) => note === 'cache').length,
+    'calls of a tool withdrawn': steps.filter((step) => step.error_code === 'tool_disabled').length,
+    summaries: events('run.compacted'),
+    'outputs kept whole': evidence.tables.outputs.length,
     'model calls that a crash cost': attempts.filter((row) => row.usage_estimated === true && !row.recorded).length,
   };
 }

@@ -5,7 +5,7 @@
  */
 import type { RunStatus } from '../../../../src/core/run.js';
 import { isFinal } from '../../../../src/core/run.js';
-import type { AttemptEnd } from '../../../../src/core/step.js';
+import { type AttemptEnd, summaryName } from '../../../../src/core/step.js';
 import type {
   AttemptDump,
   ClientCall,
@@ -30,7 +30,7 @@ export type GapLine = Extract<WorkerLine, { what: 'gap' }>;
 
 export interface Dossier {
   run: Line<RunDump>;
-  /** Null for a run whose key no plan has. */
+  /** With the steps as this run numbers them; null for a run whose key no plan has. */
   expected: Expected | null;
   /** By seq. */
   steps: Line<StepDump>[];
@@ -60,11 +60,13 @@ export function dossiersOf(evidence: Evidence): Dossier[] {
   const crashes = evidence.nemesis.filter(({ kind }) => kind === 'postgres_immediate_restart');
   const plans = new Map(evidence.expected.map((expected) => [expected.key, expected]));
   return numbered(tables.runs).map((run) => {
-    const expected = plans.get(run.key ?? '') ?? null;
+    const mine = (steps.get(run.id) ?? []).sort((a, b) => a.seq - b.seq);
+    const planned = plans.get(run.key ?? '') ?? null;
+    const expected = planned === null ? null : besideSummaries(planned, mine);
     const dossier = {
       run,
       expected,
-      steps: (steps.get(run.id) ?? []).sort((a, b) => a.seq - b.seq),
+      steps: mine,
       attempts: attempts.get(run.id) ?? [],
       messages: messages.get(run.id) ?? [],
       events: (events.get(run.id) ?? []).sort((a, b) => a.id - b.id),
@@ -75,6 +77,20 @@ export function dossiersOf(evidence: Evidence): Dossier[] {
     };
     return { ...dossier, forgotten: forgottenIn(dossier, crashes) };
   });
+}
+
+export const isSummary = ({ kind, name }: Pick<StepDump, 'kind' | 'name'>) => kind === 'llm' && name === summaryName;
+
+/** A plan with its steps moved up by the summaries before them, whose places nobody plans. */
+function besideSummaries(planned: Expected, steps: readonly StepDump[]): Expected {
+  const summaries = steps.filter(isSummary);
+  if (summaries.length === 0) return planned;
+  const moved = (seq: number) => summaries.reduce((at, summary) => (summary.seq <= at ? at + 1 : at), seq);
+  return {
+    ...planned,
+    calls: planned.calls.map((call) => ({ ...call, seq: moved(call.seq) })),
+    llmSeqs: planned.llmSeqs.map(moved),
+  };
 }
 
 /** How long what was committed without waiting for the disk may not be on it: three turns of the server's writer, and as much again. */

@@ -10,7 +10,9 @@ import { countWhatHappened, missingFrom } from './counts.js';
 import { type Breach, dossiersOf } from './dossier.js';
 import { checkEnd } from './ends.js';
 import { checkFacts } from './facts.js';
+import { checkKeptResults } from './kept-results.js';
 import { checkForeignKeys, checkKeys } from './keys.js';
+import { checkOutputs, checkSummaries } from './long-runs.js';
 import { checkSettled, checkSettledAsAWhole, checkStanding, checkStarts } from './lost.js';
 import { checkModels } from './models.js';
 import { checkOnce } from './once.js';
@@ -22,6 +24,7 @@ import { checkStillness } from './stillness.js';
 import { checkTakeovers } from './takeovers.js';
 import { checkThreads } from './threads.js';
 import { checkUsage } from './usage.js';
+import { checkWithdrawals } from './withdrawals.js';
 
 /** `secrets`: what secretsIn found in the texts that the evidence was read from. */
 export function judge(evidence: Evidence, secrets: readonly Breach[] = []): Report {
@@ -42,10 +45,14 @@ export function judge(evidence: Evidence, secrets: readonly Breach[] = []): Repo
       ...checkUsage(dossier),
       ...checkAttempts(dossier),
       ...checkModels(dossier),
+      ...checkSummaries(dossier),
     ]),
     ...checkStillness(evidence, dossiers),
     ...checkThreads(evidence, dossiers),
     ...checkFacts(evidence, dossiers),
+    ...checkOutputs(evidence, dossiers),
+    ...checkKeptResults(evidence, dossiers),
+    ...checkWithdrawals(evidence, dossiers),
     ...checkTokens(dossiers),
     ...checkSwallowed(evidence, dossiers),
     ...checkForeignKeys(evidence),

@@ -3,7 +3,7 @@
  * model is what the model's own log says, and a run that has fallen back asks the first one for nothing further.
  */
 import { crews } from '../trade.js';
-import { type Breach, breachOf, type Dossier, dataOf, eventsOf, see } from './dossier.js';
+import { type Breach, breachOf, type Dossier, dataOf, eventsOf, isSummary, see } from './dossier.js';
 
 const name = 'section 5';
 
@@ -19,7 +19,13 @@ export function checkModels(dossier: Dossier): Breach[] {
   for (const step of steps) {
     if (step.kind !== 'llm' || step.status !== 'completed') continue;
     const answered = modelCalls.filter((call) => call.seq === step.seq && call.reply !== 'fault');
-    if (answered.some(({ model }) => model === step.name)) continue;
+    // A summary bears its own name.
+    if (
+      isSummary(step)
+        ? answered.some(({ reply }) => reply === 'summary')
+        : answered.some(({ model }) => model === step.name)
+    )
+      continue;
     const text = `step ${step.seq} was answered by ${step.name}, and its model's log does not say so`;
     found.push(breachOf(name, dossier, text, see('steps', step), see('model', ...answered)));
   }

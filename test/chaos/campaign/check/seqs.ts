@@ -2,7 +2,7 @@
  * I1: at most one completed outcome per step, and seqs 1..n without a gap. An outcome shows as the step's status, as one
  * event and as one message; a turn is joined once, by one LLM step that follows all of its calls.
  */
-import { type Breach, breachOf, type Dossier, eventsOf, see } from './dossier.js';
+import { type Breach, breachOf, type Dossier, eventsOf, isSummary, see } from './dossier.js';
 
 export function checkSeqs(dossier: Dossier): Breach[] {
   return [...ofNumbers(dossier), ...ofOutcomes(dossier), ...ofTurns(dossier)];
@@ -58,7 +58,8 @@ function ofTurns(dossier: Dossier): Breach[] {
       const text = `step ${next.seq} joins the turn of step ${step.seq} before its call ${call.seq} was over`;
       found.push(breachOf('I1', dossier, text, see('steps', call, next)));
     }
-    const isOver = steps.some((candidate) => candidate.turn_seq === step.seq) || wasObjectedTo(dossier, step.seq);
+    const isOver =
+      isSummary(step) || steps.some((candidate) => candidate.turn_seq === step.seq) || wasObjectedTo(dossier, step.seq);
     if (!isOver) {
       const text = `step ${next.seq} follows step ${step.seq}, which asked for nothing`;
       found.push(breachOf('I1', dossier, text, see('steps', step, next)));
