@@ -2,6 +2,8 @@
  * A run as one page for people: what it is, where it stands, what it waits for and what to do about it, what it spent, its
  * steps in short, and its output.
  */
+import { updatePlanName } from '../core/plan.js';
+import { planName } from '../core/step.js';
 import type { EventView, RunView, StepView } from '../core/view.js';
 import { commandsAfter, explainWait, wordsOfReason } from './explain.js';
 import {
@@ -61,6 +63,8 @@ export function runPage(
   const commands = wait?.commands ?? commandsAfter(run);
   if (commands.length > 0) sections.push(titled(terminal, 'what you can do', commands.join('\n')));
   sections.push(titled(terminal, 'input', cutText(textOf(run.input))));
+  const plan = planIn(steps);
+  if (plan !== null) sections.push(titled(terminal, 'plan', harmless(plan)));
   if (steps.length > 0) sections.push(titled(terminal, 'steps', stepsText(terminal, run, steps, now)));
   const rulings = rulingLines(events).slice(-shownSteps);
   if (rulings.length > 0) sections.push(titled(terminal, 'what happened on the way', rulings.join('\n')));
@@ -70,6 +74,16 @@ export function runPage(
 
 function titled(terminal: Terminal, title: string, text: string): string {
   return `${terminal.paintOut('bold', title)}\n${text.replace(/^(?=.)/gm, '  ')}`;
+}
+
+/** The plan that the run goes by: the one its first step made, or the newest that took its place. */
+function planIn(steps: readonly StepView[]): string | null {
+  const { output, input } =
+    steps.findLast(({ status, error, kind, name }) => {
+      return status === 'completed' && error === null && name === (kind === 'llm' ? planName : updatePlanName);
+    }) ?? {};
+  const said = output === undefined ? null : ((input as { plan?: unknown } | null)?.plan ?? output);
+  return typeof said === 'string' ? said : null;
 }
 
 function stepOf(steps: readonly StepView[], seq: number): StepView | undefined {

@@ -143,6 +143,16 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
       return warning(`${text(data.tool)} refused permission: it is closed for the rest of the run`);
     case 'run.answer_refused':
       return warning(`the answer was handed back: ${clip(text(data.objection).replace(/^\[Pawl\] /, ''), 160)}`);
+    case 'run.planned':
+      return plain('the plan was put in place');
+    case 'run.reflected':
+      return wordsOfReflection(data);
+    case 'run.answer_unjudged':
+      return plain(
+        data.because === 'rounds'
+          ? 'the answer stands: the last round of judgements is over'
+          : 'the answer stands unjudged: a limit leaves no room for it',
+      );
     case 'run.trimmed':
       return plain(`the turns before step ${text(data.from)} are left out of the prompt`);
     case 'step.remembered':
@@ -170,6 +180,15 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
   }
 }
 
+function wordsOfReflection(data: EventView['data']): EventWords {
+  const judgement = `judgement ${text(data.round)} of ${text(data.rounds)}`;
+  if (data.verdict === 'objected') {
+    return { mark: '↻', colour: 'yellow', text: `${judgement} objects: ${clip(text(data.objection), 160)}` };
+  }
+  const rest = data.verdict === 'accepted' ? 'accepts the answer' : 'came to nothing: the answer stands';
+  return { mark: '·', colour: 'dim', text: `${judgement} ${rest}` };
+}
+
 function wordsOfLoop(data: EventView['data']): string {
   const tools = Array.isArray(data.tools) ? data.tools.map(text).join(', ') : '';
   const inOtherWords = data.reworded === true ? ' in other words' : '';
@@ -192,6 +211,9 @@ const rulings: ReadonlySet<string> = new Set([
     'run.limits_changed',
     'run.loop',
     'run.price_unknown',
+    'run.planned',
+    'run.reflected',
+    'run.answer_unjudged',
     'run.trimmed',
     'run.digested',
     'step.remembered',

@@ -10,7 +10,9 @@ import { hash } from './hash.js';
 import { instructInJson } from './json-calls.js';
 import { type Language, languages } from './language.js';
 import type { LoopRule } from './loop.js';
+import { type Mode, type ModeOption, modeOf } from './mode.js';
 import { Options } from './options.js';
+import { updatePlanName, updatePlanTool } from './plan.js';
 import { readOutputName, readOutputTool } from './read-output.js';
 import { type Limits, onLimits, type Usage } from './run.js';
 import { type CompiledSchema, compileSchema, type JsonSchema, type SchemaInput, type ValueOf } from './schema.js';
@@ -63,7 +65,8 @@ export interface AgentOptions<Output extends SchemaInput | undefined = SchemaInp
   maxOutputTokens?: number | null;
   /** Left out: a hash of what the model is shown. */
   version?: string;
-  mode?: 'react';
+  /** What is asked of the model beside its turns: nothing, a plan before the first, or judgements of its final answers. */
+  mode?: ModeOption;
   /** `json`: for models without function calling; the tools are described in the instructions, and calls are JSON text. */
   toolCalling?: (typeof toolCallings)[number];
   /**
@@ -121,6 +124,7 @@ export interface Agent {
   readonly words: Words;
   readonly outputSchema: JsonSchema | null;
   readonly toolCalling: (typeof toolCallings)[number];
+  readonly mode: Mode;
   readonly limits: Limits;
   readonly retry: Readonly<{ attempts: number; baseMs: number; capMs: number }>;
   readonly busyThread: BusyThread;
@@ -167,7 +171,7 @@ const optionNames = [
   ...['temperature', 'maxOutputTokens', 'version', 'mode', 'toolCalling', 'verify', 'loop', 'stopWhen'],
 ];
 const yearMs = 366 * 24 * 3_600_000;
-/** What the providers that state a limit take, read_output apart. */
+/** What the providers that state a limit take, read_output apart; an agent that plans has update_plan as well. */
 const maxTools = 127;
 
 export function isAgent(value: unknown): value is Agent {
@@ -182,11 +186,11 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
   const name = new Options('an agent', given).name();
   const check = new Options(`agent "${name}"`, given);
   check.knowsOnly(optionNames);
-  check.notBuilt('mode', (mode) => mode === 'react');
+  const mode = modeOf(check);
   const schema = outputSchemaOf(check);
   const language = check.oneOf('language', languages, 'en');
   const words = wordsIn(check.nested('words'), language);
-  const tools = toolsOf(check, words);
+  const tools = toolsOf(check, words, mode);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const definition = {
     [mark]: true,
@@ -197,6 +201,7 @@ export function defineAgent<const Output extends SchemaInput | undefined = undef
     words,
     outputSchema: schema?.json ?? null,
     toolCalling: check.oneOf('toolCalling', toolCallings, 'native'),
+    mode,
     limits: limitsOf(check.nested('limits')),
     retry: retryOf(check.nested('retry')),
     busyThread: check.oneOf('busyThread', busyThreads, 'wait'),
@@ -231,7 +236,7 @@ function hashOf(definition: Definition, model: string | null): string {
   const tools = definition.tools.map(({ name, description, parameters, effect }) => {
     return [name, description, canonicalJson(parameters), effect];
   });
-  const { instructions, outputSchema, fallbacks, toolCalling, words } = definition;
+  const { instructions, outputSchema, fallbacks, toolCalling, words, mode } = definition;
   const models = fallbacks.length === 0 ? model : [model, ...fallbacks];
   return hash([
     instructions,
@@ -239,6 +244,7 @@ function hashOf(definition: Definition, model: string | null): string {
     tools,
     outputSchema && canonicalJson(outputSchema),
     ...(toolCalling === 'native' ? [] : [instructInJson(definition, words)]),
+    ...(mode.is === 'react' ? [] : [canonicalJson(mode)]),
   ]).slice(0, 16);
 }
 
@@ -284,7 +290,7 @@ function modelsOf(check: Options): string[] {
   return named;
 }
 
-function toolsOf(check: Options, words: Words): readonly Tool[] {
+function toolsOf(check: Options, words: Words, mode: Mode): readonly Tool[] {
   const given = check.given.tools ?? [];
   if (!Array.isArray(given)) check.refuse('tools', 'a list of tools');
   const tools: Tool[] = [];
@@ -293,11 +299,21 @@ function toolsOf(check: Options, words: Words): readonly Tool[] {
     if (tools.some((other) => other.name === tool.name)) {
       check.fail(`tools holds two tools named ${tool.name}; rename one`);
     }
-    if (tool.name === readOutputName) check.fail(`tools[${index}] has the name of a tool of Pawl's own; rename it`);
+    if (tool.name === readOutputName || (tool.name === updatePlanName && mode.is === 'plan')) {
+      check.fail(`tools[${index}] has the name of a tool of Pawl's own; rename it`);
+    }
     tools.push(tool.describe === null ? tool : Object.freeze({ ...tool, description: tool.describe(words) }));
   }
-  if (tools.length > maxTools) check.fail(`tools holds ${tools.length} tools; models take at most ${maxTools}`);
-  return Object.freeze(tools.length === 0 ? [] : [...tools, readOutputTool(words, tools)]);
+  const most = mode.is === 'plan' ? maxTools - 1 : maxTools;
+  if (tools.length > most) check.fail(`tools holds ${tools.length} tools; models take at most ${most}`);
+  if (tools.length === 0) return Object.freeze([]);
+  const readOutput = readOutputTool(words, tools);
+  // Without a tool nothing can be found out that speaks against a plan.
+  return Object.freeze([
+    ...tools,
+    readOutput,
+    ...(mode.is === 'plan' ? [updatePlanTool(words, readOutput.queue)] : []),
+  ]);
 }
 
 function outputSchemaOf(check: Options): CompiledSchema | null {

@@ -9,6 +9,7 @@ import {
   digestOlder,
   divide,
   enough,
+  isSummary,
   roughTokens,
   tokensOf,
   type Window,
@@ -52,11 +53,11 @@ export function planCompaction(
   const after = cut(roomy, digested, rule, enough(rule));
   if (after.windowFrom <= state.windowFrom || after.tokens > enough(rule)) return null;
   const gone = history.turns.filter(({ seq }) => seq < after.windowFrom).flatMap(({ messages }) => messages);
-  const { message } = history.pinned.findLast((one) => one.seq !== 0) ?? {};
+  const { message } = history.pinned.findLast(isSummary) ?? {};
   const earlier = message?.role === 'user' ? (message.summary?.calls ?? []) : [];
   const calls = newest([...earlier, ...callLines(gone, rule.words)], tokens * charsPerToken);
   const kept = history.pinned
-    .filter(({ seq }) => seq === 0)
+    .filter((one) => !isSummary(one))
     .reduce((sum, one) => sum + tokensOf(one), rule.fixedTokens);
   const rest = after.tokens - roomy.pinnedTokens + kept;
   return {

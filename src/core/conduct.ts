@@ -25,6 +25,8 @@ export interface Conduct {
   closed?: readonly string[];
   /** Calls so far of the tools that have a limit of them. */
   calls?: Readonly<Record<string, number>>;
+  /** Judgements of final answers so far. */
+  reflections?: number;
 }
 
 const newTurn: Conduct['turn'] = { calls: 0, failed: 0, answered: 0, asked: 0, got: 0, withheld: false };
@@ -91,6 +93,16 @@ export function countCall(before: Conduct | null, name: string): Conduct {
 /** Calls so far of a tool that has a limit of them. */
 export function callsOf(conduct: Conduct | null, name: string): number {
   return conduct?.calls !== undefined && Object.hasOwn(conduct.calls, name) ? (conduct.calls[name] ?? 0) : 0;
+}
+
+/** Counts a judgement of a final answer. */
+export function countReflection(before: Conduct | null): Conduct {
+  return { ...(before ?? blank), reflections: reflectionsOf(before) + 1 };
+}
+
+/** Judgements of final answers so far. */
+export function reflectionsOf(conduct: Conduct | null): number {
+  return conduct?.reflections ?? 0;
 }
 
 /** Whether a tool refused permission in this run. */

@@ -1,11 +1,11 @@
 /**
  * Which part of its history a model is shown, and the request's messages made from it. Old tool results shrink to a line,
  * then whole turns are left out: rarely and in big steps, so that the head of the prompt stays the same between them and the
- * provider's cache holds. The task and the newest summary are never left out. Nothing here counts tokens: each message brings
- * its count. See message.ts for the order of a history, compact.ts for summaries.
+ * provider's cache holds. The task, the newest summary and the newest plan are never left out. Nothing here counts tokens:
+ * each message brings its count. See message.ts for the order of a history, compact.ts for summaries, plan.ts for plans.
  */
 import { digestsOf } from './digest.js';
-import { type Message, type StoredMessage, tokensPerMessage } from './message.js';
+import { carriedPos, type Message, type StoredMessage, tokensPerMessage } from './message.js';
 import type { RunState } from './run.js';
 import type { Words } from './words.js';
 
@@ -15,6 +15,11 @@ export interface WindowState {
   windowFrom: number;
   /** Results of turns before this seq are shown as a line. */
   digestBefore: number;
+}
+
+/** What a step has shown, and the plan that stands in none of the turns from there on: it has to be said again. */
+export interface WindowMoved extends WindowState {
+  plan?: { content: string; tokens: number };
 }
 
 export interface WindowRule {
@@ -30,8 +35,8 @@ export interface WindowRule {
   words: Words;
 }
 
-export interface Window extends WindowState {
-  /** The task, the newest summary and the turns to send, in order. */
+export interface Window extends WindowMoved {
+  /** The task, the newest summary, the plan and the turns to send. */
   messages: StoredMessage[];
   /** Tokens of the prompt, the fixed ones included. */
   tokens: number;
@@ -49,9 +54,11 @@ export interface Turn {
 
 export interface History {
   pinned: StoredMessage[];
-  /** Of the task, the summary and what is fixed. */
+  /** Of the task, the summary, a plan of its own message and what is fixed. */
   pinnedTokens: number;
   turns: Turn[];
+  /** The newest plan as a message of its own; null: there is none. */
+  plan: StoredMessage | null;
 }
 
 /** Whether the messages of a seq are of the window: the task, the newest summary, and the turns not left out. */
@@ -97,8 +104,11 @@ export function divide(
 ): History {
   const ordered = inOrder(stored);
   const summary = ordered.findLast(isSummary);
-  const pinned = ordered.filter((one) => one.seq === 0 || one === summary);
-  const shown = ordered.filter((one) => one.seq !== 0 && one.seq >= state.windowFrom && !isSummary(one));
+  const plan = planIn(ordered, rule.words);
+  const pinned = ordered.filter((one) => one.seq === 0 || one === summary || one === plan);
+  const shown = ordered.filter(
+    (one) => one.seq !== 0 && one.seq >= state.windowFrom && !isSummary(one) && one !== plan,
+  );
   const digests = digestsOf(
     shown.filter(({ seq }) => seq < digestTo),
     rule.words,
@@ -117,7 +127,25 @@ export function divide(
     last.digested += digest === undefined ? tokens : Math.min(tokens, roughTokens(digest) + tokensPerMessage);
   }
   for (const turn of turns) turn.isOpen = hasOpenCall(turn.messages);
-  return { pinned, pinnedTokens: pinned.reduce((sum, one) => sum + tokensOf(one), rule.fixedTokens), turns };
+  return { pinned, pinnedTokens: pinned.reduce((sum, one) => sum + tokensOf(one), rule.fixedTokens), turns, plan };
+}
+
+/** The newest plan: the message that says it, or one made of the result of the call that put it in place. */
+function planIn(ordered: readonly StoredMessage[], words: Words): StoredMessage | null {
+  const said = ordered.findLast(holdsPlan);
+  if (said === undefined || said.message.role !== 'tool') return said ?? null;
+  const content = said.message.plan ?? '';
+  const tokens = roughTokens(words.plan(content));
+  return { seq: said.seq, pos: carriedPos, tokens, message: { role: 'user', content, plan: true } };
+}
+
+/** Those that a run takes over from its thread are past. */
+function holdsPlan({ seq, message }: StoredMessage): boolean {
+  return seq > 0 && message.role !== 'assistant' && message.plan !== undefined;
+}
+
+export function isPlan({ seq, message }: StoredMessage): boolean {
+  return seq > 0 && message.role === 'user' && message.plan === true;
 }
 
 /** A history comes in order from every store, so that there is seldom anything to sort. */
@@ -138,11 +166,23 @@ function hasOpenCall(messages: readonly StoredMessage[]): boolean {
   );
 }
 
-export function windowOf({ pinned, pinnedTokens, turns }: History, state: WindowState): Window {
+export function windowOf(history: History, state: WindowState): Window {
+  const { pinned, pinnedTokens, turns, plan } = history;
   const kept = turns.filter(({ seq }) => seq >= state.windowFrom);
-  const tokens = kept.reduce((sum, turn) => sum + weigh(turn, state), pinnedTokens);
-  const messages = pinned.concat(kept.flatMap((turn) => turn.messages));
-  return { messages, tokens, windowFrom: state.windowFrom, digestBefore: state.digestBefore };
+  const moved = plan !== null && plan.seq < state.windowFrom ? planMoved(plan) : {};
+  const tokens = kept.reduce((sum, turn) => sum + weigh(turn, state), pinnedTokens + tokensCarried(history, state));
+  const carried = plan !== null && moved.plan !== undefined && !pinned.includes(plan) ? [plan] : [];
+  const messages = pinned.concat(carried, ...kept.map((turn) => turn.messages));
+  return { messages, tokens, windowFrom: state.windowFrom, digestBefore: state.digestBefore, ...moved };
+}
+
+function planMoved({ message, tokens }: StoredMessage): Pick<WindowMoved, 'plan'> {
+  return { plan: { content: message.content ?? '', tokens: tokens ?? estimateTokens(message) } };
+}
+
+/** Of a plan whose call is in a turn that is left out, so that it has to be said by a message of its own. */
+function tokensCarried({ plan, pinned }: History, { windowFrom }: Pick<WindowState, 'windowFrom'>): number {
+  return plan === null || plan.seq >= windowFrom || pinned.includes(plan) ? 0 : tokensOf(plan);
 }
 
 function weigh(turn: Turn, { digestBefore }: WindowState): number {
@@ -171,6 +211,7 @@ export function cut(history: History, state: WindowState, rule: WindowRule, keep
     const turn = turns[first];
     if (turn === undefined || tokens <= goal) break;
     tokens -= weigh(turn, state);
+    if (history.plan?.seq === turn.seq) tokens += tokensCarried(history, { windowFrom: turn.seq + 1 });
   }
   return windowOf(history, { ...state, windowFrom: first === 0 ? state.windowFrom : (turns[first]?.seq ?? 0) });
 }
@@ -200,8 +241,10 @@ export function assemblePrompt(window: Window, words: Words, notice: string | nu
   const stored = inOrder(window.messages);
   const answers = answersIn(stored, window, words);
   const summary = stored.findLast(isSummary)?.message;
-  for (const [index, { seq, message }] of stored.entries()) {
-    if (message.role === 'user' && message.summary === undefined) sayAsUser(messages, message.content);
+  const plan = stored.findLast(isPlan)?.message;
+  for (const [index, one] of stored.entries()) {
+    const { seq, message } = one;
+    if (message.role === 'user' && !isSummary(one) && !isPlan(one)) sayAsUser(messages, message.content);
     else if (message.role === 'assistant') {
       const { toolCalls } = message;
       const content = toolCalls.length > 0 ? message.content || null : (message.content ?? '');
@@ -210,7 +253,10 @@ export function assemblePrompt(window: Window, words: Words, notice: string | nu
         messages.push({ role: 'tool', callId: id, name, content: answers.get(id) || words.noResult() });
       }
     }
-    if (seq === 0 && stored[index + 1]?.seq !== 0) sayWhatIsLeftOut(messages, window, summary, words);
+    if (seq !== 0 || stored[index + 1]?.seq === 0) continue;
+    sayWhatIsLeftOut(messages, window, summary, words);
+    // With the task from its first to its last request, so that the head stays the same.
+    if (plan !== undefined) sayAsUser(messages, words.plan(plan.content ?? ''));
   }
   if (notice !== null) sayAsUser(messages, notice);
   return messages;

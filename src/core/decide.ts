@@ -2,8 +2,8 @@
  * Decide: what comes next, given a run, the step that ran and what it produced. Pure and total: every outcome of every
  * step has its decision here. record.ts carries the decision out; nothing here changes anything.
  */
-import { callsOf } from './conduct.js';
-import { guardLlmStep, isClosed, roomForCalls } from './limits.js';
+import { callsOf, reflectionsOf } from './conduct.js';
+import { guardLlmStep, isClosed, roomForCalls, roomForReflection } from './limits.js';
 import type { Outcome, PlannedCall, StorableText } from './outcome.js';
 import type { Reason, RunError, RunState } from './run.js';
 import { claimLimit, type DeadReason, type StepState } from './step.js';
@@ -18,7 +18,16 @@ export type Admission =
 
 export type Decision =
   | { next: 'call_tools'; calls: Admission[]; finishingAs: Reason | null }
-  | { next: 'finish'; output: string; isJson: boolean; reason: Reason | null }
+  /** `unjudged`: why no judgement was asked for where the agent wants one. */
+  | { next: 'finish'; output: string; isJson: boolean; reason: Reason | null; unjudged: 'rounds' | 'limit' | null }
+  /** The final answer is kept, and the next step judges it. */
+  | { next: 'reflect' }
+  /** The judgement of the final answer is in: the answer stands. */
+  | { next: 'let_stand'; reason: Reason | null }
+  /** It objects, and the model is told. */
+  | { next: 'reconsider'; text: string; tokens: number }
+  /** The step made the plan, or came to none; a turn follows. */
+  | { next: 'take_plan' }
   /** The final answer is handed back to the model with an objection. */
   | { next: 'object'; text: string; tokens: number }
   /** The step has its outcome, and the run fails. */
@@ -65,11 +74,18 @@ export function decide(
   if (run.endingAs !== null) return decideInEndingRun(step, outcome, words);
   switch (outcome.kind) {
     case 'reply':
-      return decideReply(run, outcome, words);
+      return decideReply(run, outcome, now, words);
     case 'llm_failure':
       return decideLlmFailure(run, step, outcome);
     case 'summary':
       return { next: 'compact' };
+    case 'plan':
+      return { next: 'take_plan' };
+    case 'reflection':
+      // A limit that came meanwhile leaves no time for another answer.
+      return outcome.objection === null || run.finishingAs !== null
+        ? { next: 'let_stand', reason: run.finishingAs }
+        : { next: 'reconsider', ...outcome.objection };
     case 'tool_value':
       return { next: 'observe', observation: outcome.value, error: null, note: outcome.note ?? null };
     case 'tool_failure': {
@@ -123,10 +139,14 @@ function decideUnstorable(step: StepState, outcome: Extract<Outcome, { kind: 'un
   return { next: 'observe', observation: { text, tokens: Math.ceil(text.length / 2), full: null }, error };
 }
 
-function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>, words: Words): Decision {
+function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>, now: Date, words: Words): Decision {
   if (reply.calls.length === 0 || reply.lastBecause !== null) {
     const reason = reply.lastBecause ?? run.finishingAs;
-    if (reply.objection === null) return { next: 'finish', output: reply.content ?? '', isJson: reply.isJson, reason };
+    if (reply.objection === null) {
+      const unjudged = reason === null ? unjudgedBecause(run, reply, now) : null;
+      if (unjudged === 'not_yet') return { next: 'reflect' };
+      return { next: 'finish', output: reply.content ?? '', isJson: reply.isJson, reason, unjudged };
+    }
     if (reason === null && run.objections < objectionLimit) return { next: 'object', ...reply.objection };
     return {
       next: 'fail_run',
@@ -141,6 +161,17 @@ function decideReply(run: RunState, reply: Extract<Outcome, { kind: 'reply' }>, 
     return { next: 'fail_run', reason: 'max_steps', error: { code: 'max_steps', message } };
   }
   return { next: 'call_tools', ...admitCalls(run, reply.calls, room, words) };
+}
+
+/** Null: the agent's answers are not judged; `not_yet`: this one is to be. */
+function unjudgedBecause(
+  run: RunState,
+  { reflect }: Extract<Outcome, { kind: 'reply' }>,
+  now: Date,
+): 'rounds' | 'limit' | 'not_yet' | null {
+  if (reflect === undefined) return null;
+  if (reflectionsOf(run.conduct) >= reflect.rounds) return 'rounds';
+  return roomForReflection(run, now, 'record') ? 'not_yet' : 'limit';
 }
 
 function admitCalls(
@@ -226,6 +257,8 @@ function decideInEndingRun(step: StepState, outcome: Outcome, words: Words): Dec
   switch (outcome.kind) {
     case 'reply':
     case 'summary':
+    case 'plan':
+    case 'reflection':
     case 'tool_value':
       return { next: 'keep' };
     case 'tool_unknown':

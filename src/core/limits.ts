@@ -71,11 +71,23 @@ export function reachedLimit(run: RunState, now: Date): Reason | null {
   return reachedBudget(run, onLimit === 'finish' ? 2 : 1);
 }
 
-/** Whether a run may spend a step on a summary: the turn that follows must still find its room. */
+/** Whether a run may spend a step on a summary, or on its plan: the turn that follows must still find its room. */
 export function roomForSummary(run: RunState): boolean {
   const { maxSteps, onLimit } = run.limits;
   const kept = onLimit === 'finish' ? 2 : 0;
   return run.stepsUsed + 1 + kept <= maxSteps && reachedBudget(run, onLimit === 'finish' ? 3 : 2) === null;
+}
+
+/**
+ * Whether a run that has a final answer may have it judged: no limit has been reached, and the turn that an objection asks
+ * for would find its room. `before`: the record of the answer, or the judgement itself, whose step is counted already.
+ */
+export function roomForReflection(run: RunState, now: Date, before: 'record' | 'judgement'): boolean {
+  const { maxSteps, maxTurns, onLimit } = run.limits;
+  const [steps, turns] = before === 'record' ? [2, 2] : [1, 1];
+  if (run.finishingAs !== null || isPastDeadline(run, now)) return false;
+  if (run.stepsUsed + steps > maxSteps || run.turnsUsed + turns > maxTurns) return false;
+  return reachedBudget(run, onLimit === 'finish' ? 3 : 2) === null;
 }
 
 /** Turns a run may still begin, that of the LLM step about to run (counted in `stepsUsed` already) included. */

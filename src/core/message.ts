@@ -18,16 +18,20 @@ export type Said =
   | { word: 'toolTimedOut'; about: [name: string, timeoutMs: number, tries: number] };
 
 export type Message =
-  /** `summary`: the content is the summary of the turns before that seq; `calls`: a line for each of their last finished calls. */
-  | { role: 'user'; content: string; summary?: { before: number; calls: string[] } }
+  /**
+   * `summary`: the content is the summary of the turns before that seq; `calls`: a line for each of their last finished calls.
+   * `plan`: the content is the plan that the run goes by.
+   */
+  | { role: 'user'; content: string; summary?: { before: number; calls: string[] }; plan?: true }
   | { role: 'assistant'; content: string | null; toolCalls: ToolCall[]; reasoning?: string }
-  /** `error`: the code of the call's error, where it has one; the model is told by the content. */
-  | { role: 'tool'; callId: string; name: string; content: string; error?: string; said?: Said };
+  /** `error`: the code of the call's error, where it has one; the model is told by the content. `plan`: the one it put in place. */
+  | { role: 'tool'; callId: string; name: string; content: string; error?: string; said?: Said; plan?: string };
 
 /**
  * A stored message. (seq, pos) orders the history: the task is (0, 0); an LLM step writes its reply at (its seq, 0); the
  * result of the n-th call of that reply is (the LLM step's seq, n), whenever and in whatever order the calls ended; an
- * objection of Pawl's to a final answer is (its seq, 1). A summary is (its step's seq, 0).
+ * objection of Pawl's to a final answer is (its seq, 1). A summary is (its step's seq, 0), and so is a plan; one that stands
+ * in a turn which a step leaves out is said again under (that step's seq, carriedPos), so that it is among what is loaded.
  */
 export interface StoredMessage {
   seq: number;
@@ -36,6 +40,9 @@ export interface StoredMessage {
   tokens: number | null;
   message: Message;
 }
+
+/** Before the step's own message: its prompt holds the plan already. */
+export const carriedPos = -1;
 
 /** What each message costs beside its text: role and separators. */
 export const tokensPerMessage = 4;

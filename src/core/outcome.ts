@@ -2,10 +2,11 @@
  * Outcomes: what performing a step produced. A value, never an exception: a model that refuses, a tool that throws and a
  * call that was cut short are all expected results, and decide.ts says what comes next for each.
  */
-import type { WindowState } from './context.js';
+import type { WindowMoved, WindowState } from './context.js';
 import type { NewFact } from './fact.js';
 import type { Repetition } from './loop.js';
 import type { StoredMessage } from './message.js';
+import type { Judgement } from './reflect.js';
 import type { Reason, Reserve, RunError, Usage } from './run.js';
 import type { Effect, StepState } from './step.js';
 
@@ -92,13 +93,15 @@ export type Outcome =
       usage: Usage;
       model: string;
       tokens: number;
-      window: WindowState;
+      window: WindowMoved;
       /** What the request brought along from outside the run: see core/thread.ts. Left out: nothing. */
       opening?: StoredMessage[];
       /** Of the prompt that was sent and an answer to it. */
       reserve: Reserve;
       /** What the loop guard did about the turns before. */
       repetition: (Repetition & { tools: string[] }) | null;
+      /** Of an agent that has final answers judged: how often at most. Left out: it has none judged. */
+      reflect?: { rounds: number };
     }
   /** `budgetTokens`: for an overflow, what the next prompt may take; null when nothing can be left out. */
   | {
@@ -116,14 +119,38 @@ export type Outcome =
       kind: 'summary';
       summary: { content: string; calls: string[]; tokens: number } | null;
       why: string | null;
-      window: WindowState;
+      window: WindowMoved;
       /** Of the prompt that was summed up, and of the next one. */
       tokens: { before: number; after: number };
       usage: Usage | null;
       reserve: Reserve;
     }
-  /** `note`: `cache` where the result is that of an earlier call. */
-  | { kind: 'tool_value'; value: StorableText; note?: StepState['note']; facts?: NewFact[] }
+  /** What came of the LLM step that asked for a plan before the first turn. `plan`: null where there is none; `why`: not. */
+  | {
+      kind: 'plan';
+      plan: { content: string; tokens: number } | null;
+      why: string | null;
+      window: WindowState;
+      /** As of a reply. */
+      opening?: StoredMessage[];
+      usage: Usage | null;
+      reserve: Reserve;
+    }
+  /** What came of the LLM step that was to judge a final answer. */
+  | {
+      kind: 'reflection';
+      verdict: Judgement;
+      /** What the model is told where it objects. */
+      objection: { text: string; tokens: number } | null;
+      /** The answer that was judged: its step, and what becomes the run's output where it stands. */
+      answer: { seq: number; output: string; isJson: boolean };
+      rounds: number;
+      /** Null, as the reserve, where nothing was sent. */
+      usage: Usage | null;
+      reserve: Reserve | null;
+    }
+  /** `note`: `cache` where the result is that of an earlier call. `plan`: what the run goes by from here on. */
+  | { kind: 'tool_value'; value: StorableText; note?: StepState['note']; facts?: NewFact[]; plan?: string }
   /** A tool that failed, or could not be asked, and whose repetition does no harm. */
   | {
       kind: 'tool_failure';

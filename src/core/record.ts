@@ -4,14 +4,14 @@
  * nothing has to be performed again. A repeated record finds its receipt and answers as the first did.
  */
 import { countCall, isDenied, noteCall } from './conduct.js';
-import type { WindowState } from './context.js';
 import { type Admission, type Decision, decide, notExecuted } from './decide.js';
 import { type Draft, unknownOutcome } from './draft.js';
+import { contentOf, keepJudgement, keepPlan, keepReply, keepSummary } from './keep-llm.js';
 import { isClosed } from './limits.js';
 import { callIdOf, type Said, type ToolCall } from './message.js';
 import type { Outcome, StorableText } from './outcome.js';
 import { noUsage, type Reserve, type RunState, type Usage } from './run.js';
-import { type StepState, summaryName } from './step.js';
+import type { StepState } from './step.js';
 import { cutMiddle, idempotencyKey } from './storable.js';
 import { type Words, wordsOf } from './words.js';
 
@@ -43,7 +43,7 @@ export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   if (step.status !== 'running') return answerFromStep(step);
   const { outcome } = request;
   step.usage = usageOf(draft.run, step, outcome);
-  if ('reserve' in outcome) takeReserve(draft, outcome.reserve);
+  if ('reserve' in outcome && outcome.reserve !== null) takeReserve(draft, outcome.reserve);
   if (step.usage !== null) draft.charge(step.usage);
   const decision = decide(draft.run, step, outcome, draft.now, request.words);
   if (outcome.kind === 'tool_value' && outcome.facts !== undefined) draft.learn(step, outcome.facts);
@@ -82,9 +82,24 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       return callTools(draft, step, decision, outcome);
     case 'finish':
       keepReply(draft, step, outcome, []);
+      if (decision.unjudged !== null) draft.event('run.answer_unjudged', step.seq, { because: decision.unjudged });
       draft.run.outputIsJson = decision.isJson;
       draft.completeRun(decision.output, decision.reason);
       return { recorded: true, ended: 'completed' };
+    case 'reflect':
+      keepReply(draft, step, outcome, []);
+      return { recorded: true, ended: 'completed' };
+    case 'let_stand': {
+      const { output, isJson } = keepJudgement(draft, step, outcome).answer;
+      draft.run.outputIsJson = isJson;
+      draft.completeRun(output, decision.reason);
+      return { recorded: true, ended: 'completed' };
+    }
+    case 'reconsider': {
+      const { answer } = keepJudgement(draft, step, outcome);
+      draft.message(answer.seq, 1, { role: 'user', content: decision.text }, decision.tokens);
+      return { recorded: true, ended: 'completed' };
+    }
     case 'object':
       keepReply(draft, step, outcome, []);
       draft.message(step.seq, 1, { role: 'user', content: decision.text }, decision.tokens);
@@ -96,7 +111,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       draft.endRun('failed', decision.reason, decision.error);
       return { recorded: true, ended: 'completed' };
     case 'observe':
-      return observe(draft, step, decision.observation, decision.error, { note: decision.note ?? null });
+      return observe(draft, step, decision.observation, decision.error, aboutCall(decision.note, outcome));
     case 'retry': {
       const { inMs, error } = decision;
       if (decision.budgetTokens !== null) draft.run.budgetTokens = decision.budgetTokens;
@@ -123,7 +138,11 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       return { recorded: true, ended: 'retry', inMs: 0, message: `${error.code}: ${error.message}` };
     }
     case 'compact':
-      return compact(draft, step, outcome);
+      keepSummary(draft, step, outcome);
+      return { recorded: true, ended: 'completed' };
+    case 'take_plan':
+      keepPlan(draft, step, outcome);
+      return { recorded: true, ended: 'completed' };
     case 'die':
       // A redrive begins with the preferred model again.
       if (outcome.kind === 'llm_failure') draft.run.llmName = outcome.models.first;
@@ -161,7 +180,7 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
       return { recorded: true, ended: 'cancelled' };
     case 'keep':
       if (outcome.kind === 'tool_value')
-        return observe(draft, step, outcome.value, null, { note: outcome.note ?? null });
+        return observe(draft, step, outcome.value, null, aboutCall(outcome.note, outcome));
       draft.complete(step, contentOf(outcome));
       draft.tellCompleted(step);
       return { recorded: true, ended: 'completed' };
@@ -171,9 +190,9 @@ function carryOut(draft: Draft, step: StepState, decision: Decision, request: Re
   }
 }
 
-function contentOf(outcome: Outcome): string | null {
-  if (outcome.kind === 'summary') return outcome.summary?.content ?? null;
-  return outcome.kind === 'reply' ? outcome.content : null;
+function aboutCall(note: StepState['note'] | undefined, outcome: Outcome): { note: StepState['note']; plan?: string } {
+  const isPlan = outcome.kind === 'tool_value' && outcome.plan !== undefined;
+  return { note: note ?? null, ...(isPlan ? { plan: outcome.plan } : {}) };
 }
 
 /** What was sent is the reserve of the next call, until messages are added. */
@@ -194,68 +213,10 @@ export function lostUsage({ reserve }: RunState): Usage {
 
 function usageOf(run: RunState, step: StepState, outcome: Outcome): Usage | null {
   if (outcome.kind === 'reply' || outcome.kind === 'summary') return outcome.usage;
+  if (outcome.kind === 'plan' || outcome.kind === 'reflection') return outcome.usage;
   if (outcome.kind === 'llm_failure') return outcome.failure.usage;
   if (outcome.kind !== 'aborted' || !outcome.started || step.kind !== 'llm') return null;
   return outcome.usage ?? lostUsage(run);
-}
-
-/** Writes the reply's message and completes the LLM step. */
-function keepReply(draft: Draft, step: StepState, outcome: Outcome, calls: ToolCall[]): void {
-  if (outcome.kind !== 'reply') throw new Error(`a ${outcome.kind} outcome has no reply to keep`);
-  const { content, reasoning, tokens } = outcome;
-  const message = {
-    role: 'assistant' as const,
-    content,
-    toolCalls: calls,
-    ...(reasoning === undefined ? {} : { reasoning }),
-  };
-  if (outcome.opening !== undefined) draft.bring(outcome.opening);
-  draft.message(step.seq, 0, message, tokens);
-  const { run } = draft;
-  step.name = outcome.model;
-  moveWindow(draft, step, outcome.window);
-  const { lastBecause } = outcome;
-  if (lastBecause !== null && lastBecause !== 'loop_detected' && run.finishingAs === null) {
-    draft.event('run.limit_reached', null, { reason: lastBecause });
-  }
-  if (outcome.lastBecause === null) draft.run.turnsUsed += 1;
-  draft.complete(step, content);
-  draft.tellCompleted(step, calls.length === 0 ? {} : { calls: calls.length });
-  if (outcome.repetition !== null) draft.event('run.loop', step.seq, { ...outcome.repetition });
-}
-
-/** What the prompt no longer shows whole from here on. */
-function moveWindow(draft: Draft, { seq }: StepState, { windowFrom, digestBefore }: WindowState): void {
-  const { run } = draft;
-  // Of turns that are left out nothing is shortened.
-  const isDigested = digestBefore > Math.max(run.digestBefore, windowFrom);
-  if (isDigested) draft.event('run.digested', seq, { before: digestBefore });
-  if (windowFrom > run.windowFrom) draft.event('run.trimmed', seq, { from: windowFrom });
-  run.windowFrom = windowFrom;
-  run.digestBefore = digestBefore;
-}
-
-/** Completes a step that was to sum up the turns: with its summary, or by leaving them out without one. */
-function compact(draft: Draft, step: StepState, outcome: Outcome): Recorded {
-  if (outcome.kind !== 'summary') throw new Error(`a ${outcome.kind} outcome is no summary`);
-  const { summary, why, window, tokens } = outcome;
-  const { run } = draft;
-  step.name = summaryName;
-  draft.complete(step, summary?.content ?? null);
-  if (summary === null) {
-    step.error = { code: 'no_summary', message: why ?? '' };
-    moveWindow(draft, step, window);
-  } else {
-    const { content, calls } = summary;
-    const before = window.windowFrom;
-    draft.message(step.seq, 0, { role: 'user', content, summary: { before, calls } }, summary.tokens);
-    draft.event('run.compacted', step.seq, { before, tokensBefore: tokens.before, tokensAfter: tokens.after });
-    run.windowFrom = window.windowFrom;
-    run.digestBefore = window.digestBefore;
-    run.summarySeq = step.seq;
-  }
-  draft.tellCompleted(step, step.error === null ? {} : { error: step.error });
-  return { recorded: true, ended: 'completed' };
 }
 
 function callTools(
@@ -311,7 +272,7 @@ export function observe(
   step: StepState,
   answer: StorableText,
   error: { code: string; message: string } | null,
-  { note = null, said }: { note?: StepState['note']; said?: Said } = {},
+  { note = null, said, plan }: { note?: StepState['note']; said?: Said; plan?: string } = {},
 ): Recorded {
   const { name, callHash } = step;
   const wasClosed = isDenied(draft.run.conduct, name);
@@ -331,9 +292,11 @@ export function observe(
       content: answer.text,
       ...(error === null ? {} : { error: error.code }),
       ...(said === undefined ? {} : { said }),
+      ...(plan === undefined ? {} : { plan }),
     },
     answer.tokens,
   );
+  if (plan !== undefined) draft.event('run.planned', step.seq);
   draft.tellCompleted(step, error === null ? {} : { error });
   if (step.sequential) wakeSuccessor(draft, step);
   return { recorded: true, ended: 'completed' };

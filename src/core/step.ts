@@ -46,6 +46,9 @@ export interface Claim {
 
 /** The name of an LLM step that summed up the turns before it. */
 export const summaryName = 'summary';
+/** The names of an LLM step that made the plan of its run, and of one that judged a final answer. */
+export const planName = 'plan';
+export const reflectionName = 'reflection';
 
 /** Crashes of one suspect step before it is dead `crash_loop`. */
 export const crashLimit = 3;

@@ -3,7 +3,7 @@
  * have its turn, and what it takes over from the run before it: whole runs, the newest first, as copies under seqs below 0,
  * so that a run's history stands in its own rows. See context.ts for how they are shown, draft.ts for the wait.
  */
-import { assemblePrompt, roughTokens } from './context.js';
+import { assemblePrompt, isPlan, roughTokens } from './context.js';
 import type { Draft } from './draft.js';
 import { type Message, type StoredMessage, tokensPerMessage } from './message.js';
 import { readmit } from './record.js';
@@ -50,8 +50,8 @@ export function continueThread({ run, messages }: Earlier, roomTokens: number, w
 
 /** The run's own part, as it was shown last: its summary in words, its calls as they were answered. */
 function groupOf(messages: readonly StoredMessage[], run: Earlier['run'], words: Words): Message[] {
-  // Facts and the like, which stand beside the task, are for that run.
-  const own = messages.filter(({ seq, pos }) => seq > 0 || (seq === 0 && pos === 0));
+  // Facts and the like, which stand beside the task, are for that run, and so is its plan.
+  const own = messages.filter((one) => (one.seq > 0 && !isPlan(one)) || (one.seq === 0 && one.pos === 0));
   return assemblePrompt({ ...run, messages: own, tokens: 0 }, words);
 }
 

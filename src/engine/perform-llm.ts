@@ -2,50 +2,50 @@
  * Performs an LLM step: the guard, the window, exactly one model call, and the reading of its reply into checked calls or
  * a checked answer. Ids a provider gives to calls are dropped here: a call's identity is its run and seq.
  */
-import { type Agent, answerTokens } from '../core/agent.js';
+import type { Agent } from '../core/agent.js';
 import { faultyArguments } from '../core/arguments.js';
 import { type Compaction, planCompaction } from '../core/compact.js';
 import { type Conduct, isDenied } from '../core/conduct.js';
-import { assemblePrompt, budgetAfterOverflow, chooseWindow, type Window, type WindowRule } from '../core/context.js';
-import { historyInJson, instructInJson, readJsonCalls } from '../core/json-calls.js';
+import { budgetAfterOverflow, chooseWindow, type Window, type WindowMoved, type WindowRule } from '../core/context.js';
+import { readJsonCalls } from '../core/json-calls.js';
 import { guardLlmStep, roomForSummary } from '../core/limits.js';
 import { goesOn } from '../core/loop.js';
 import type { StoredMessage } from '../core/message.js';
 import type { CallFault, LlmFailure, LlmReply, Outcome, PlannedCall } from '../core/outcome.js';
-import { retryDelayMs } from '../core/retry.js';
-import { costOf, noUsage, type Reason, type Reserve, type Usage } from '../core/run.js';
+import { answerToJudge } from '../core/reflect.js';
+import type { Reason } from '../core/run.js';
 import { callHash, canonicalJson, cleanText } from '../core/storable.js';
 import { isWithdrawn, type StoppedTool } from '../core/tool-stop.js';
-import { inWords } from '../core/words.js';
-import type { Ids, Llm, LlmRequest, Log } from '../ports.js';
-import { type Call, raceCall } from './calls.js';
-import { countOnce } from './count-once.js';
+import {
+  type Asking,
+  abortedCall,
+  askModel,
+  countTask,
+  failedCall,
+  modelOf,
+  reserveOf,
+  windowRule,
+} from './ask-model.js';
 import type { Embeddings } from './embeddings.js';
 import type { Claimed } from './gaps.js';
 import { type AskedRepetition, guardTurns, noticeOf, stopEarly, withhold } from './guard-turns.js';
 import { type Opening, openRun } from './open-run.js';
-import { type Answered, readSummary } from './read-summary.js';
+import { askForPlan, type DuePlan, readPlanReply } from './read-plan.js';
+import { readSummary } from './read-summary.js';
+import { reflect } from './reflect.js';
 import { accepted, type Judgement, verifyAnswer } from './verify-answer.js';
 
-export interface LlmPerformance extends Judgement, Opening {
-  agent: Agent;
-  claim: Claimed;
-  call: Call;
-  llm: Llm;
+export interface LlmPerformance extends Asking, Judgement, Opening {
   /** Seqs, by call hash, of this run's `once` calls that failed or are unknown. */
   unsettledOnce(callHashes: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Null: where no embedding model is configured. */
   embeddings: Embeddings | null;
-  ids: Ids;
-  log(): Log;
 }
 
-/** Tokens kept free for the answer where the agent names no maximum, as a share of the window. */
-const answerShare = 0.1;
-const adapterGraceMs = 500;
-
 export async function performLlm(performance: LlmPerformance): Promise<Outcome> {
-  const { agent, claim, call, llm } = performance;
+  const { agent, claim } = performance;
+  const answer = agent.mode.is === 'reflect' ? answerToJudge(claim.messages) : null;
+  if (agent.mode.is === 'reflect' && answer !== null) return reflect(performance, agent.mode, answer);
   const early = await stopEarly(performance);
   if (early !== null) return early;
   const guard = guardLlmStep(claim.run, claim.now);
@@ -61,29 +61,32 @@ export async function performLlm(performance: LlmPerformance): Promise<Outcome> 
   const trimmed = chooseWindow(history, state, rule);
   const isCut = brought === null && trimmed.windowFrom > state.windowFrom;
   const compaction = isCut ? dueCompaction(performance, history, rule, lastBecause) : null;
+  const plan = duePlan(performance, rule, lastBecause);
   const window = compaction?.shown ?? trimmed;
-  const notice = compaction === null ? noticeOf(performance, turns) : agent.words.summarise(compaction.chars);
-  const request = writeRequest(performance, model, window, notice, lastBecause === null);
-  const timeoutMs = Math.min(call.remainingMs(), untilDeadline(claim));
-  // The adapter keeps the deadline itself, and its answer says what the call cost; the race is for one that does not.
-  const raced = await raceCall(call, timeoutMs > 0 ? timeoutMs + adapterGraceMs : 0, (stop) =>
-    llm.complete({ ...request, timeoutMs: Math.max(1, timeoutMs) }, stop.signal),
-  );
-  const sent: Usage = { ...noUsage, ...weigh(performance, model, window.tokens, 0), estimated: true };
+  const notice =
+    plan?.notice ?? (compaction === null ? noticeOf(performance, turns) : agent.words.summarise(compaction.chars));
+  const wanted = { mayCall: lastBecause === null && plan === null, isAnswer: plan === null && compaction === null };
+  const answered = await askModel(performance, { model, window, notice, wanted });
+  if ('aborted' in answered) return answered.aborted;
+  const reserve = (promptTokens: number) => reserveOf(performance, model, promptTokens);
+  const instead =
+    plan !== null
+      ? readPlanReply({ agent, room: plan.room, window, brought, reserveOf: reserve }, answered)
+      : compaction !== null
+        ? readSummary({ claim, compaction, rule, reserveOf: reserve }, answered)
+        : null;
+  if (instead !== null) return instead;
   const asked: Asked = { model, window, lastBecause, repetition, brought };
-  if (raced.ended === 'aborted' || raced.ended === 'not_started') {
-    return abortedCall(performance, raced.ended === 'aborted' ? sent : null);
-  }
-  const answered = answerOf(raced, agent, sent);
-  if (compaction !== null) {
-    const reserve = (promptTokens: number) => reserveOf(performance, model, promptTokens);
-    const summary = readSummary({ claim, compaction, rule, reserveOf: reserve }, answered);
-    if (summary !== null) return summary;
-  }
   if ('reply' in answered) return readReply(performance, answered.reply, asked);
   const { failure } = answered;
   const budgetTokens = failure.class === 'overflow' ? budgetAfterOverflow(history, window, rule) : null;
   return failedCall(performance, failure, budgetTokens, asked);
+}
+
+/** A plan in the place of the first turn. */
+function duePlan({ agent, claim }: LlmPerformance, rule: WindowRule, lastBecause: Reason | null): DuePlan | null {
+  const isDue = agent.mode.is === 'plan' && claim.step.seq === 1 && lastBecause === null && roomForSummary(claim.run);
+  return isDue ? askForPlan(agent, rule) : null;
 }
 
 /** Turns in a row that repeat others in other words; none where there is nothing to compare, or nothing to compare it by. */
@@ -101,132 +104,6 @@ function dueCompaction(
 ): Compaction | null {
   const mayCompact = agent.context.summary && lastBecause === null && roomForSummary(claim.run);
   return mayCompact ? planCompaction(history, claim.run, rule) : null;
-}
-
-/** `spent`: null where nothing was sent. */
-function abortedCall({ call }: LlmPerformance, spent: Usage | null): Outcome {
-  const observation = { text: '', tokens: 0, full: null };
-  return { kind: 'aborted', cause: call.cause ?? 'lost', started: spent !== null, usage: spent, observation };
-}
-
-function weigh({ llm }: LlmPerformance, model: string, inputTokens: number, outputTokens: number): Reserve {
-  return { inputTokens, outputTokens, costUsd: costOf({ inputTokens, outputTokens }, llm.price(model)) };
-}
-
-function reserveOf(performance: LlmPerformance, model: string, inputTokens: number): Reserve {
-  return weigh(performance, model, inputTokens, performance.agent.maxOutputTokens ?? answerTokens);
-}
-
-/** The models to ask, the preferred first; a run that was started with a model of its own has no other. */
-function modelsOf({ agent, claim }: LlmPerformance): string[] {
-  const { model, llmName } = claim.run;
-  return model === null ? [agent.model ?? llmName, ...agent.fallbacks] : [model];
-}
-
-/** Once a run has fallen back it stays with that model: each step would pay for the failures of the others again. */
-function modelOf(performance: LlmPerformance): string {
-  const models = modelsOf(performance);
-  const { llmName } = performance.claim.run;
-  return models.includes(llmName) ? llmName : (models[0] ?? llmName);
-}
-
-/** Clients store the task uncounted; every other message carries its count, but for one said in other words than it was. */
-async function countTask({ agent, claim, llm }: LlmPerformance, model: string): Promise<StoredMessage[]> {
-  const history = inWords(claim.messages, agent.words);
-  for (const [at, stored] of history.entries()) {
-    if (stored.tokens === null) history[at] = { ...stored, tokens: await countOnce(llm, stored, model, taskOf) };
-  }
-  return history;
-}
-
-async function windowRule({ agent, claim, llm }: LlmPerformance, model: string): Promise<WindowRule> {
-  const windowTokens = agent.context.windowTokens ?? llm.contextTokens(model);
-  const { compactAt, compactTo, keepTurns } = agent.context;
-  const budgetTokens = windowTokens - (agent.maxOutputTokens ?? Math.ceil(windowTokens * answerShare));
-  return {
-    budgetTokens: Math.min(budgetTokens, claim.run.budgetTokens ?? budgetTokens),
-    fixedTokens: await countOnce(llm, agent, model, headOf),
-    compactAt,
-    compactTo,
-    keepTurns,
-    words: agent.words,
-  };
-}
-
-const taskOf = (stored: StoredMessage) => [stored.message.content ?? ''];
-const headOf = (agent: Agent) => [
-  systemOf(agent),
-  ...(agent.toolCalling === 'json' ? [] : agent.tools).map(({ name, description, parameters }) =>
-    JSON.stringify({ name, description, parameters }),
-  ),
-  ...(agent.outputSchema === null ? [] : [JSON.stringify(agent.outputSchema)]),
-];
-
-function systemOf(agent: Agent): string {
-  return agent.toolCalling === 'json' ? instructInJson(agent, agent.words) : agent.instructions;
-}
-
-function writeRequest(
-  { agent }: LlmPerformance,
-  model: string,
-  window: Window,
-  notice: string | null,
-  mayCall: boolean,
-): Omit<LlmRequest, 'timeoutMs'> {
-  const inJson = agent.toolCalling === 'json';
-  const messages = assemblePrompt(window, agent.words, notice);
-  const tools = mayCall && !inJson ? agent.tools : [];
-  return {
-    model,
-    system: systemOf(agent),
-    messages: inJson ? historyInJson(messages, agent.words) : messages,
-    tools: tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
-    // A provider that holds the answer to a schema would not let a call through.
-    outputSchema: inJson && mayCall && agent.tools.length > 0 ? null : agent.outputSchema,
-    temperature: agent.temperature,
-    maxOutputTokens: agent.maxOutputTokens,
-  };
-}
-
-function untilDeadline(claim: Claimed): number {
-  if (claim.run.deadlineAt === null || claim.run.limits.onLimit === 'suspend') return Number.POSITIVE_INFINITY;
-  return claim.run.deadlineAt.getTime() - claim.now.getTime();
-}
-
-type RacedAnswer = Awaited<ReturnType<typeof raceCall<Awaited<ReturnType<Llm['complete']>>>>>;
-
-/** `sent`: what a call costs at least that was sent and not answered, as an estimate. */
-function answerOf(raced: RacedAnswer, agent: Agent, sent: Usage): Answered {
-  const fault = (code: string, message: string): Answered => {
-    const rest = { class: 'retryable', reason: 'attempts_exhausted', retryAfterMs: null, usage: sent } as const;
-    return { failure: { ...rest, code, message } };
-  };
-  if (raced.ended === 'timeout') return fault('timeout', `the model did not answer within ${agent.llmTimeoutMs} ms`);
-  if (raced.ended === 'threw') return fault('internal', 'the model adapter threw');
-  if (raced.ended !== 'returned') throw new Error(`a model call that ended ${raced.ended} has no answer`);
-  return raced.value.ok ? { reply: raced.value.reply } : { failure: raced.value.failure };
-}
-
-function failedCall(
-  performance: LlmPerformance,
-  failure: LlmFailure,
-  budgetTokens: number | null,
-  { model, window, lastBecause }: Asked,
-): Outcome {
-  const { agent, claim, ids, log } = performance;
-  const { baseMs, capMs } = agent.retry;
-  const attempt = claim.step.failures + 1;
-  const models = modelsOf(performance);
-  log().warn({ code: failure.code, class: failure.class }, 'the model call failed');
-  return {
-    kind: 'llm_failure',
-    failure,
-    retryInMs: retryDelayMs({ attempt, baseMs, capMs, retryAfterMs: failure.retryAfterMs, random: ids.random() }),
-    budgetTokens,
-    reserve: reserveOf(performance, model, window.tokens),
-    lastBecause,
-    models: { failed: model, next: models[models.indexOf(model) + 1] ?? null, first: models[0] ?? model },
-  };
 }
 
 interface Asked {
@@ -277,12 +154,17 @@ async function readReply(performance: LlmPerformance, sent: LlmReply, asked: Ask
     usage: reply.usage,
     model: asked.model,
     tokens,
-    window: { windowFrom: asked.window.windowFrom, digestBefore: asked.window.digestBefore },
+    window: movedTo(asked.window),
     ...(asked.brought === null ? {} : { opening: asked.brought }),
     repetition: asked.repetition,
+    ...(agent.mode.is === 'reflect' ? { reflect: { rounds: agent.mode.rounds } } : {}),
     // The provider's own count goes before ours where it is higher.
     reserve: reserveOf(performance, asked.model, Math.max(asked.window.tokens, reply.usage.inputTokens)),
   };
+}
+
+function movedTo({ windowFrom, digestBefore, plan }: Window): WindowMoved {
+  return { windowFrom, digestBefore, ...(plan === undefined ? {} : { plan }) };
 }
 
 /** Of an agent whose model calls tools in its text, the calls taken out of it; or what is said of one that cannot be read. */

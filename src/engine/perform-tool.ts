@@ -9,12 +9,14 @@ import { describeThrown } from '../core/errors.js';
 import { type KnownFact, type NewFact, readFacts } from '../core/fact.js';
 import { hash } from '../core/hash.js';
 import type { Outcome, StorableText } from '../core/outcome.js';
+import { planRoom, readPlan, updatePlanName } from '../core/plan.js';
 import { countCharacters, type OutputPage, type PageAsked, readPageAsked, tellPage } from '../core/read-output.js';
 import { retryDelayMs } from '../core/retry.js';
 import { canonicalJson, cleanText, cutMiddle, toStorableText } from '../core/storable.js';
 import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
 import { isWithdrawn } from '../core/tool-stop.js';
 import type { Ids, Llm, Log, Store } from '../ports.js';
+import { budgetOf } from './ask-model.js';
 import { type Call, raceCall, type Stop } from './calls.js';
 import type { Claimed } from './gaps.js';
 import type { ToolHealth } from './tool-health.js';
@@ -48,7 +50,11 @@ export async function performTool(performance: ToolPerformance): Promise<Outcome
   }
   const parsed = tool.parse(claim.step.input ?? '{}', agent.words);
   if (!parsed.ok) return failed(performance, 'invalid_arguments', parsed.fault, { retry: false });
-  if (tool.builtIn) return readOutput(performance, tool, parsed.args);
+  if (tool.builtIn) {
+    return tool.name === updatePlanName
+      ? updatePlan(performance, tool, parsed.args)
+      : readOutput(performance, tool, parsed.args);
+  }
   return claim.step.unknown ? settleUnknown(performance, tool, parsed) : execute(performance, tool, parsed);
 }
 
@@ -59,6 +65,20 @@ async function readOutput(performance: ToolPerformance, tool: Tool, args: unknow
   const read = tellPage(asked, page, performance.agent.words);
   if (!read.ok) return failed(performance, 'no_output', read.text, { retry: false });
   return { kind: 'tool_value', value: await storable(performance, tool, read.text) };
+}
+
+/** Puts another plan in the place of the run's: it is kept with the call's result. */
+async function updatePlan(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
+  const { agent, claim } = performance;
+  const { words, language } = agent;
+  const room = planRoom(budgetOf(performance, modelOf(agent, claim)), language);
+  const given = cleanText((args as { plan: string }).plan);
+  const plan = readPlan(given, room);
+  // A plan of which a part would be left out is for the model to shorten.
+  if (plan === null || plan !== readPlan(given, { ...room, tokens: Number.POSITIVE_INFINITY })) {
+    return failed(performance, 'no_plan', words.planUnusable(room.chars), { retry: false });
+  }
+  return { kind: 'tool_value', value: await storable(performance, tool, words.planReplaced()), plan };
 }
 
 type Parsed = Extract<ParsedArguments, { ok: true }>;

@@ -37,7 +37,10 @@ export function readSummary({ claim, compaction, rule, reserveOf }: AskedSummary
     kind: 'summary',
     summary: isKept ? { content: judged.content, calls, tokens: judged.tokens } : null,
     why,
-    window: { windowFrom: after.windowFrom, digestBefore: after.digestBefore },
+    window: {
+      ...{ windowFrom: after.windowFrom, digestBefore: after.digestBefore },
+      ...(after.plan === undefined ? {} : { plan: after.plan }),
+    },
     tokens: { before: shown.tokens, after: promptTokens },
     usage: 'reply' in answered ? answered.reply.usage : answered.failure.usage,
     // The summary's own message is added to it when it is kept.

@@ -144,10 +144,10 @@ async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, c
 async function noteLate(post: Post, token: string, outcome: Outcome): Promise<void> {
   const note = outcome.kind === 'aborted' ? `aborted (${outcome.cause})` : `returned late: ${outcome.kind}`;
   const usage =
-    outcome.kind === 'reply' || outcome.kind === 'summary'
-      ? outcome.usage
-      : outcome.kind === 'llm_failure'
-        ? outcome.failure.usage
+    outcome.kind === 'llm_failure'
+      ? outcome.failure.usage
+      : 'usage' in outcome && outcome.kind !== 'aborted'
+        ? outcome.usage
         : null;
   await post.store.noteLate(token, note, usage).catch(() => {});
 }

@@ -92,18 +92,28 @@ describe('defineAgent', () => {
       /tools\[0\] has the name of a tool of Pawl's own; rename it/,
     ],
     ['an output that is no object', { output: z.string() }, /output cannot be used: its root must be an object/],
+    ['another mode', { mode: 'think' }, /mode must be 'react', 'plan' or \{ reflect: \{ rounds, criteria \} \}/],
+    ['an empty mode', { mode: {} }, /mode: give it reflect: \{ rounds, criteria \}/],
+    ['two modes', { mode: { reflect: { criteria: 'x' }, plan: true } }, /mode: there is no option plan/],
+    ['no criteria', { mode: { reflect: { criteria: ' ' } } }, /mode: reflect: criteria must be text that is not empty/],
+    [
+      'long criteria',
+      { mode: { reflect: { criteria: 'x'.repeat(4_001) } } },
+      /criteria has 4001 characters; at most 4000/,
+    ],
+    ['no rounds', { mode: { reflect: { criteria: 'x', rounds: 0 } } }, /rounds must be a whole number from 1 to 5/],
+    ['six rounds', { mode: { reflect: { criteria: 'x', rounds: 6 } } }, /rounds must be a whole number from 1 to 5/],
+    [
+      'a tool named as the one that replaces plans',
+      { mode: 'plan', tools: [defineTool({ name: 'update_plan', description: 'x', execute: () => 0 })] },
+      /tools\[0\] has the name of a tool of Pawl's own; rename it/,
+    ],
     ['another language', { language: 'de' }, /language must be one of 'en', 'zh'/],
     ['a long version', { version: 'v 1' }, /version must be/],
   ])('refuses %s and says what to do', (_, change, message) => {
     const error = refusal(() => defineAgent({ ...base, ...change } as AgentOptions));
     expect(error.code).toBe('config_invalid');
     expect(error.message).toMatch(message);
-  });
-
-  it.each<[string, object]>([['mode', { mode: 'plan' }]])('refuses %s as not built', (option, change) => {
-    const error = refusal(() => defineAgent({ ...base, ...change } as AgentOptions));
-    expect(error.code).toBe('not_built');
-    expect(error.message).toMatch(new RegExp(`^agent "analyst": ${option} (is|are) not built in this version`));
   });
 
   it('refuses what is no object at all', () => {
@@ -133,11 +143,16 @@ describe('the version of an agent', () => {
       { tools: [defineTool({ ...tool, effect: 'idempotent' })] },
       { tools: [defineTool({ ...tool, input: z.object({ q: z.number() }) })] },
       { toolCalling: 'json' as const },
+      { mode: 'plan' as const },
+      { tools: [], mode: 'plan' as const },
+      { mode: { reflect: { criteria: 'brief' } } },
+      { mode: { reflect: { criteria: 'brief', rounds: 2 } } },
       { output: z.object({ a: z.string() }) },
       { output: z.object({ a: z.number() }) },
     ];
     expect(new Set([version(), ...changes.map(version)]).size).toBe(changes.length + 1);
     expect(version({ tools: [defineTool(tool)] })).toBe(version());
+    expect(version({ mode: 'react' })).toBe(version());
   });
 
   it('does not change with what it may spend', () => {

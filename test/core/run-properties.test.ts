@@ -9,6 +9,7 @@ import { PawlError } from '../../src/core/errors.js';
 import { guardLlmStep, roomForSummary } from '../../src/core/limits.js';
 import type { Outcome, PlannedCall } from '../../src/core/outcome.js';
 import { answerDeadDelivery, deferStep, meetDeadline, wakeServed } from '../../src/core/recover.js';
+import { answerToJudge } from '../../src/core/reflect.js';
 import { isFinal } from '../../src/core/run.js';
 import type { StepState } from '../../src/core/step.js';
 import {
@@ -19,7 +20,9 @@ import {
   fails,
   faulty,
   happenedMaybe,
+  judges,
   llmFails,
+  plans,
   Scenario,
   says,
   sumsUp,
@@ -213,6 +216,19 @@ class Player {
     }
   }
 
+  private judgementOf(seq: number, what: number): Outcome {
+    const outcomes: Outcome[] = [
+      judges(seq, { is: 'accepted' }),
+      judges(seq, { is: 'objected', objection: 'too short' }),
+      judges(seq, { is: 'objected', objection: 'too long' }),
+      judges(seq, { is: 'none', why: 'unreadable' }),
+      { ...judges(seq, { is: 'none', why: 'a limit' }), usage: null, reserve: null } as Outcome,
+      llmFails(),
+      aborted('shutdown', what % 2 === 0),
+    ];
+    return outcomes[what % outcomes.length] ?? says('');
+  }
+
   private outcomeOf(step: StepState, what: number, calls: number[]): Outcome {
     const { run } = this.scenario;
     if (step.kind === 'llm') {
@@ -220,9 +236,13 @@ class Player {
       if (!guard.go) return { kind: 'limit', reason: guard.reason };
       const { lastBecause } = guard;
       const objection = what % 11 === 0 ? { text: 'not what was asked', tokens: 4 } : null;
+      const judged = answerToJudge(this.scenario.rows.messages);
+      if (judged !== null) return this.judgementOf(judged.seq, what);
       const asked = calls.flatMap((index) => tools[index] ?? []);
       const outcomes: Outcome[] = [
         says('the answer', { lastBecause, objection }),
+        says('the answer', { lastBecause, objection, reflect: { rounds: 1 + (what % 3) } }),
+        ...(lastBecause === null && step.seq === 1 ? [plans('1. look'), plans(null)] : []),
         ...(lastBecause === null && roomForSummary(run) ? [sumsUp(step.seq), sumsUp(step.seq, null)] : []),
         ...(lastBecause === null ? [asks(...asked), asks(...asked), asks(...asked), asks(...asked)] : []),
         llmFails({}, { lastBecause }),
@@ -280,13 +300,16 @@ class Player {
         const claimed = scenario.step(seq);
         const guard = guardLlmStep(scenario.run, scenario.now);
         const lastBecause = guard.go ? guard.lastBecause : null;
+        const judged = answerToJudge(scenario.rows.messages);
         const outcome: Outcome = claimed.unknown
           ? tellModel
           : claimed.kind === 'tool'
             ? value('done')
-            : guard.go
-              ? says('the end', { lastBecause })
-              : { kind: 'limit', reason: guard.reason };
+            : judged !== null
+              ? judges(judged.seq, { is: 'accepted' })
+              : guard.go
+                ? says('the end', { lastBecause })
+                : { kind: 'limit', reason: guard.reason };
         scenario.record(seq, claimed.claim?.token ?? '', outcome);
         return;
       }

@@ -7,6 +7,7 @@ import type { Draft } from '../../src/core/draft.js';
 import type { LlmFailure, Outcome, PlannedCall, StorableText } from '../../src/core/outcome.js';
 import { type Recorded, recordOutcome } from '../../src/core/record.js';
 import { type ClaimDeath, releaseClaim } from '../../src/core/recover.js';
+import type { Judgement } from '../../src/core/reflect.js';
 import type { Limits, Reason, Reserve, Usage } from '../../src/core/run.js';
 import { noUsage } from '../../src/core/run.js';
 import type { StepState } from '../../src/core/step.js';
@@ -190,6 +191,31 @@ export function sumsUp(before: number, content: string | null = 'the summary'): 
     why: content === null ? 'the model wrote no summary' : null,
     window: { windowFrom: before, digestBefore: before },
     tokens: { before: 900, after: 400 },
+    usage,
+    reserve,
+  };
+}
+
+/** An LLM step that made the plan, or came to none. */
+export function plans(content: string | null): Outcome {
+  return {
+    kind: 'plan',
+    plan: content === null ? null : { content, tokens: 9 },
+    why: content === null ? 'the model wrote no plan' : null,
+    window: { windowFrom: 0, digestBefore: 0 },
+    usage,
+    reserve,
+  };
+}
+
+/** An LLM step that judged the answer of step `seq`. */
+export function judges(seq: number, verdict: Judgement, rounds = 1): Outcome {
+  return {
+    kind: 'reflection',
+    verdict,
+    objection: verdict.is === 'objected' ? { text: verdict.objection, tokens: 4 } : null,
+    answer: { seq, output: `answer ${seq}`, isJson: false },
+    rounds,
     usage,
     reserve,
   };

@@ -40,7 +40,7 @@ const broken: Record<string, string> = {
   'missing-package.ts': "import x from 'no-such-package-here'; export default x;",
   'missing-file.ts': "import x from './gone.js'; export default x;",
   'not-built.ts':
-    "import { defineAgent, defineConfig } from 'pawl';\nexport default defineConfig({\n agents: [defineAgent({ name: 'a', instructions: 'x', mode: 'plan' })] });",
+    "import { defineTool } from 'pawl';\nexport default\n defineTool({ name: 'a', description: 'x', approval: true, execute: () => 1 });",
 };
 
 interface Result {
@@ -103,7 +103,7 @@ describe('a config', () => {
     ['plain-object.ts', 'config_invalid', /exports something else by default; end it with/],
     ['missing-package.ts', 'config_invalid', /install it there: cd .*broken && npm install no-such-package-here/],
     ['missing-file.ts', 'config_invalid', /Cannot find module .*gone\.js/],
-    ['not-built.ts', 'not_built', /not-built\.ts \(not-built\.ts, line 3\): agent "a": mode is not built/],
+    ['not-built.ts', 'not_built', /not-built\.ts \(not-built\.ts, line 3\): tool "a": approval is not built/],
   ])('in %s is refused by file, line and fix', (name, code, message) => {
     const result = results[`broken/${name}`];
     expect(result?.code).toBe(code);

@@ -18,6 +18,7 @@ function known(define: (options: never) => unknown): string[] {
 }
 
 const agent = defineAgent({ name: 'x', instructions: 'x' });
+const judged = defineAgent({ name: 'x', instructions: 'x', mode: { reflect: { criteria: 'x' } } });
 const tool = defineTool({ name: 'x', description: 'x', execute: () => 1 });
 
 function defaultOf(of: unknown, path: string): unknown {
@@ -25,7 +26,7 @@ function defaultOf(of: unknown, path: string): unknown {
 }
 
 describe.each([
-  ['## defineAgent', defineAgent, ['limits', 'retry', 'context', 'loop'], agent],
+  ['## defineAgent', defineAgent, ['limits', 'retry', 'context', 'loop'], { ...agent, mode: { reflect: judged.mode } }],
   ['## defineTool', defineTool, ['outage'], { ...tool, onUnknown: 'ask' }],
   ['## defineConfig', defineConfig, [], {}],
 ] as const)('docs/options.md, %s', (heading, define, nested, made) => {
