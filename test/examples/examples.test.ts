@@ -248,3 +248,33 @@ it('a question about metrics is asked again as the tool takes it, and answered w
   expect(told[3]).toContain('these numbers neither stand in a tool result nor follow from one');
   expect(run).toMatchObject({ status: 'completed', steps: 6, output: '48.8 % on average, 98 % at most' });
 });
+
+it('a researcher holds to its plan and replaces it, and an editor is reviewed before it answers', async () => {
+  const desk: Script = ({ system, messages }) => {
+    const last = messages.at(-1)?.content ?? '';
+    const drafts = messages.filter(({ role }) => role === 'assistant').length;
+    if (last.includes('write the plan for this task')) return '1. read 1988\n2. read 1989\n3. answer';
+    if (last.includes('Judge it first'))
+      return drafts < 2 ? '{"accepted": false, "objections": "no time zone"}' : '{"accepted": true}';
+    if (system.startsWith('Write')) return drafts === 0 ? 'From 22:00 to 23:00.' : 'From 22:00 to 23:00 UTC.';
+    const results = messages.filter(({ role }) => role === 'tool').length;
+    const calls = [
+      call('read_notes', { year: '1989' }),
+      call('update_plan', { plan: '1. read 1991\n2. answer' }),
+      call('read_notes', { year: '1991' }),
+    ];
+    return calls[results] ?? '171 days';
+  };
+  const project = await open('examples/plan-and-review.ts', desk);
+  const planned = await project.pawl(['run', 'researcher', 'How did it rain?']);
+  expect(planned).toMatchObject({ exit: 0, out: '171 days\n' });
+  const shown = (await project.pawl(['runs', 'show', idOf(planned.err)])).out;
+  expect(shown).toContain('plan\n  1. read 1991\n  2. answer\n');
+  expect(shown.match(/the plan was put in place/g)).toHaveLength(2);
+  const reviewed = await project.pawl(['run', 'editor', 'Announce it']);
+  expect(reviewed).toMatchObject({ exit: 0, out: 'From 22:00 to 23:00 UTC.\n' });
+  const page = (await project.pawl(['runs', 'show', idOf(reviewed.err)])).out;
+  expect(page).toContain('judgement 1 of 2 objects: no time zone');
+  expect(page).toContain('judgement 2 of 2 accepts the answer');
+  expect(project.model.breaches).toEqual([]);
+});
