@@ -6,13 +6,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Clients } from './clients.js';
 import { dumpTables } from './dump.js';
-import type { Backend, FaultKind, Meta } from './evidence.js';
+import type { Backend, Fault, FaultKind, Meta } from './evidence.js';
 import type { Scene, Times } from './faults.js';
 import { withInFlight } from './in-flight.js';
 import { commitOf, machineOf } from './machine.js';
 import { type LaneName, Nemesis, type Pace } from './nemesis.js';
 import type { Notebook } from './notebook.js';
 import { type Plan, planOf } from './plan.js';
+import type { PostgresService } from './postgres-service.js';
 import { randomOf } from './random.js';
 import { isKill } from './recovery.js';
 import { inTheatre, type Theatre } from './theatre.js';
@@ -100,6 +101,7 @@ async function playAll(options: CampaignOptions, layout: string, theatre: Theatr
   await dumpTables(folder, postgres);
   await clients.close();
   await theatre.end();
+  for (const fault of await panicsOf(postgres, notebook.faults, now)) notebook.fault(fault);
   notebook.rewriteFaults(withInFlight(folder, notebook.faults));
   const { heartbeatMs, deathMs, concurrency, openRuns, minutes } = options;
   const runs = Math.max(options.runs, clients.progress().started);
@@ -123,6 +125,22 @@ async function playAll(options: CampaignOptions, layout: string, theatre: Theatr
 function* plansUntil({ seed, runs, kills = 0 }: CampaignOptions, { faults }: Notebook): Iterable<Plan> {
   const killed = () => faults.filter((fault) => isKill(fault) && fault.failed === null).length;
   for (let n = 0; n < runs || killed() < kills; n++) yield planOf(seed, n);
+}
+
+/** What Postgres did to itself is written down beside what was done to it. */
+async function panicsOf(postgres: PostgresService, faults: readonly Fault[], now: () => number): Promise<Fault[]> {
+  const panics = await postgres.panics();
+  const lastId = Math.max(0, ...faults.map(({ id }) => id));
+  return panics.map(({ at, backAt, says }, index) => ({
+    id: lastId + 1 + index,
+    kind: 'postgres_panicked',
+    target: 'postgres',
+    beganAt: at,
+    endedAt: backAt ?? now(),
+    details: { says },
+    inFlight: [],
+    failed: null,
+  }));
 }
 
 async function settled(clients: Clients, now: () => number, until: number): Promise<number | null> {

@@ -190,7 +190,8 @@ export const faultKinds = [
   'net_refused',
   'reply_swallowed',
 ] as const;
-export type FaultKind = (typeof faultKinds)[number];
+/** `postgres_panicked`: nobody did it. Postgres ended itself, as it does where it cannot write its log, and came back. */
+export type FaultKind = (typeof faultKinds)[number] | 'postgres_panicked';
 
 /** One fault, written when it is over. */
 export interface Fault {

@@ -153,6 +153,8 @@ export function postgresFaults(scene: Scene): FaultMaker[] {
         const bytes = await fillDisk(small.path);
         await delay(forMs);
         await healDisk(scene);
+        // Where it could not even recover it is down.
+        await scene.postgres.revive();
         return { target, details: { forMs, bytes } };
       },
     },

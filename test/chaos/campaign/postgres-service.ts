@@ -2,7 +2,7 @@
  * A Postgres of the campaign's own that can be restarted, in good order or as after a crash, at the same port. Where the
  * machine lets us mount one, a small file system stands ready to be filled.
  */
-import { chown, mkdir, stat, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -13,6 +13,7 @@ import { findPostmaster } from '../../../src/embedded/postmaster.js';
 import { startEmbedded } from '../../../src/embedded/start.js';
 import { migrate } from '../../../src/postgres/migrate.js';
 import type { Guard } from './guard.js';
+import { type Panic, panicsIn } from './postgres-log.js';
 
 export interface PostgresService {
   url: string;
@@ -23,6 +24,8 @@ export interface PostgresService {
   /** Uses a connection of its own that goes round the proxy. */
   use<T>(work: (client: pg.Client) => Promise<T>): Promise<T>;
   restart(mode: 'fast' | 'immediate'): Promise<void>;
+  /** When it ended itself, by its own log. */
+  panics(): Promise<Panic[]>;
   /** Ends it; it stays away until it is revived. */
   leave(): Promise<void>;
   /** Starts it where it is down. */
@@ -33,7 +36,7 @@ export interface PostgresService {
 const smallMb = 96;
 
 export async function startPostgres(folder: string, guard: Guard): Promise<PostgresService> {
-  const settings = { max_connections: '150', deadlock_timeout: '200ms', log_min_messages: 'fatal' };
+  const settings = { max_connections: '150', deadlock_timeout: '200ms', log_min_messages: 'log' };
   const dir = join(folder, '.pawl');
   const server = await startEmbedded({ dir, settings });
   guard.watch(server.pid);
@@ -56,8 +59,9 @@ export async function startPostgres(folder: string, guard: Guard): Promise<Postg
     }
   }
 
+  const log = join(home.path, 'server.log');
+
   async function control(...args: string[]): Promise<void> {
-    const log = join(home.path, 'server.log');
     const ended = await runAs(home.account, pgCtl, [...args, '-D', home.dataDir, '-w', '-t', '60', '-l', log]);
     if (ended.code !== 0) throw new Error(`pg_ctl ${args.join(' ')}: ${ended.output}`);
     const found = await findPostmaster(home.dataDir);
@@ -95,6 +99,7 @@ export async function startPostgres(folder: string, guard: Guard): Promise<Postg
     small,
     use,
     restart: (mode) => control('restart', '-m', mode),
+    panics: async () => panicsIn(await readFile(log, 'utf8')),
     leave: () => control('stop', '-m', 'immediate'),
     revive,
     async stop() {

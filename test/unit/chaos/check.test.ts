@@ -716,6 +716,25 @@ describe('the checker', () => {
     expect(namesOf(judge(evidence))).toEqual(['I4', 'section 5']);
   });
 
+  it.each<[string, (claimedAt: number) => number, string[]]>([
+    ['accepts', (claimedAt) => claimedAt + 1_000, []],
+    ['finds if it was on the disk long before', (claimedAt) => claimedAt + 1_300, ['I4', 'section 5']],
+    ['finds if it was made after Postgres was back', (claimedAt) => claimedAt - 2_100, ['I4', 'section 5']],
+  ])("%s that Postgres' own panic took a claim", (_, panicAt, names) => {
+    const evidence = goodHistory();
+    const claimedAt = claimInVain(evidence, 2);
+    const beganAt = panicAt(claimedAt);
+    fault(evidence, { kind: 'postgres_panicked', target: 'postgres', beganAt, endedAt: beganAt + 2_000 });
+    expect(namesOf(judge(evidence))).toEqual(names);
+  });
+
+  it("finds that Postgres' own panic took the claim of a once call, which waits for the disk", () => {
+    const evidence = goodHistory();
+    const beganAt = claimInVain(evidence, 3);
+    fault(evidence, { kind: 'postgres_panicked', target: 'postgres', beganAt, endedAt: beganAt + 2_000 });
+    expect(namesOf(judge(evidence))).toEqual(['I4', 'I6', 'section 5']);
+  });
+
   it('finds that a crash of the server took the claim of a once call, which waits for the disk', () => {
     const evidence = goodHistory();
     claimInVain(evidence, 3);
@@ -918,8 +937,8 @@ function standStill({ tables }: Evidence): void {
   created.at = String(run.created_at);
 }
 
-/** The last attempt of a step as if it had been claimed before, and its call made, by a claim of which nothing is left. */
-function claimInVain({ workers, ledger }: Evidence, seq: number): void {
+/** The last attempt of a step as if it had been claimed before, and its call made, by a claim of which nothing is left: its time. */
+function claimInVain({ workers, ledger }: Evidence, seq: number): number {
   const gapsOf = workers.flatMap((line) =>
     line.what === 'gap' && line.runId === 'run_1' && line.seq === seq ? [line] : [],
   );
@@ -930,6 +949,7 @@ function claimInVain({ workers, ledger }: Evidence, seq: number): void {
   workers.splice(workers.indexOf(claimed), 0, ...lost.map((line) => ({ ...line, token: 'run_1/forgotten' })));
   const hit = last(ledger, (one) => one.seq === seq && one.runId === 'run_1');
   ledger.push({ ...hit, n: ledger.length + 1, applied: false, deduped: true });
+  return claimed.at;
 }
 
 function crashServer({ nemesis, meta }: Evidence): void {

@@ -40,6 +40,7 @@ export function countWhatHappened(evidence: Evidence, dossiers: readonly Dossier
       0,
     ),
     'Postgres restarts': of('postgres_fast_restart', 'postgres_immediate_restart').length,
+    'Postgres panics': of('postgres_panicked').length,
     'claims a restart took': dossiers.reduce((sum, { forgotten }) => sum + forgotten.length, 0),
     'swallowed commits': swallowed(done, 'record'),
     'swallowed claims': swallowed(done, 'claim'),

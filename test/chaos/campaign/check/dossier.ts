@@ -13,6 +13,7 @@ import type {
   Evidence,
   Expected,
   Fault,
+  FaultKind,
   Hit,
   MessageDump,
   ModelCall,
@@ -57,7 +58,7 @@ export function dossiersOf(evidence: Evidence): Dossier[] {
   const calls = byKey(numbered(evidence.model), (call) => call.plan);
   const clients = byKey(numbered(evidence.clients), (call) => call.runId);
   const deliveries = byKey(numbered(evidence.workers).filter(isDelivery), (line) => line.runId);
-  const crashes = evidence.nemesis.filter(({ kind }) => kind === 'postgres_immediate_restart');
+  const crashes = evidence.nemesis.filter(({ kind }) => crashesServer.has(kind));
   const plans = new Map(evidence.expected.map((expected) => [expected.key, expected]));
   return numbered(tables.runs).map((run) => {
     const mine = (steps.get(run.id) ?? []).sort((a, b) => a.seq - b.seq);
@@ -92,6 +93,9 @@ function besideSummaries(planned: Expected, steps: readonly StepDump[]): Expecte
     llmSeqs: planned.llmSeqs.map(moved),
   };
 }
+
+/** Where Postgres had no time to write what it held: it was ended at once, or ended itself. */
+const crashesServer: ReadonlySet<FaultKind> = new Set(['postgres_immediate_restart', 'postgres_panicked']);
 
 /** How long what was committed without waiting for the disk may not be on it: three turns of the server's writer, and as much again. */
 const unwrittenMs = 1_200;
