@@ -144,7 +144,7 @@ function wordsOfEvent({ type, data }: EventView): EventWords | null {
     case 'run.answer_refused':
       return warning(`the answer was handed back: ${clip(text(data.objection).replace(/^\[Pawl\] /, ''), 160)}`);
     case 'run.planned':
-      return plain('the plan was put in place');
+      return plain(data.replaces === true ? 'the plan was replaced' : 'the plan was made');
     case 'run.reflected':
       return wordsOfReflection(data);
     case 'run.answer_unjudged':

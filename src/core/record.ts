@@ -296,7 +296,7 @@ export function observe(
     },
     answer.tokens,
   );
-  if (plan !== undefined) draft.event('run.planned', step.seq);
+  if (plan !== undefined) draft.event('run.planned', step.seq, { replaces: true });
   draft.tellCompleted(step, error === null ? {} : { error });
   if (step.sequential) wakeSuccessor(draft, step);
   return { recorded: true, ended: 'completed' };

@@ -1,4 +1,4 @@
-/** docs/told.md: what `pawl runs show` says of runs that were compacted, stopped, refused or carried on elsewhere. */
+/** docs/told.md: what `pawl runs show` says of runs that were compacted, stopped, planned, judged or carried on elsewhere. */
 import { afterEach, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineAgent } from '../../src/core/agent.js';
@@ -35,6 +35,8 @@ const agents = agentsOf(
   agent('operator', { tools: [connect] }),
   agent('teller', { tools: [transfer] }),
   agent('spender', { tools: [readPage], maxOutputTokens: 100, limits: { maxTokens: 4_000 } }),
+  agent('planner', { tools: [readPage], mode: 'plan' }),
+  agent('editor', { mode: { reflect: { rounds: 2, criteria: 'It says when.' } } }),
   agent('writer', { model: ['large', 'small'], retry: { attempts: 2, baseMs: 10, capMs: 10 } }),
 );
 
@@ -44,6 +46,13 @@ const script: Script = ({ model, system, messages, tools }): ScriptedReply => {
   const call = (name: string, n: number) => ({ calls: [{ name, arguments: { n } }] });
   if (messages.at(-1)?.content?.includes('Write a summary now')) return 'It rained on all pages so far.';
   const seen = Math.max(0, ...[...JSON.stringify(messages).matchAll(/"n\\?\\?":(\d+)/g)].map(([, n]) => Number(n)));
+  const last = messages.at(-1)?.content ?? '';
+  if (last.includes('write the plan for this task')) return '1. read page 1\n2. read page 2\n3. answer';
+  if (last.includes('Judge it first'))
+    return JSON.stringify(messages).includes('At noon')
+      ? '{"accepted": true}'
+      : '{"accepted": false, "objections": "It does not say when."}';
+  if (system === 'editor') return messages.length === 1 ? 'It will rain.' : 'At noon it will rain.';
   if (tools.length === 0 && system !== 'writer') return 'That is as far as I got.';
   switch (system) {
     case 'reader':
@@ -54,6 +63,9 @@ const script: Script = ({ model, system, messages, tools }): ScriptedReply => {
       return call('connect', asked + 1);
     case 'teller':
       return asked < 2 ? call('transfer', asked) : 'I may not transfer anything: there is no account for you.';
+    case 'planner':
+      if (asked === 1) return { calls: [{ name: 'update_plan', arguments: { plan: '1. read page 3\n2. answer' } }] };
+      return asked < 3 ? call('read_page', asked + 1) : 'It rains throughout.';
     case 'spender':
       return call('read_page', asked + 1);
     default:

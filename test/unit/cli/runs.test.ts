@@ -158,6 +158,9 @@ describe('runs show', () => {
       anEvent(9, 'run.digested', { seq: 13, data: { before: 9 } }),
       anEvent(10, 'run.compacted', { seq: 15, data: { before: 9, tokensBefore: 8_100, tokensAfter: 4_050 } }),
       anEvent(11, 'run.price_unknown', { data: { model: 'our-model' } }),
+      anEvent(12, 'run.reflected', { seq: 17, data: { round: 2, rounds: 2, verdict: 'none' } }),
+      anEvent(13, 'run.answer_unjudged', { seq: 19, data: { because: 'rounds' } }),
+      anEvent(14, 'run.answer_unjudged', { seq: 21, data: { because: 'limit' } }),
     ];
     const runs = { events: async () => events, get: async () => aRun(), steps: async () => [] };
     const { out } = await pawl(['runs', 'show', 'run_1'], { runs });
@@ -171,6 +174,9 @@ describe('runs show', () => {
       '   13  tool results before step 9 are shortened to a line in the prompt',
       '   15  the turns before step 9 are summed up: the prompt shrank from 8100 to 4050 tokens',
       '       no price is known for our-model: the limit of cost is not kept, only tokens are counted',
+      '   17  judgement 2 of 2 came to nothing: the answer stands',
+      '   19  the answer stands: the last round of judgements is over',
+      '   21  the answer stands unjudged: a limit leaves no room for it',
     ]);
   });
 
