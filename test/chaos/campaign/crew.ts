@@ -81,13 +81,14 @@ export function crewOf(worldUrl: string): Agent[] {
     });
   };
 
-  const crew = Object.entries(crews).map(([name, { tools: names, objects, thread, models, windowTokens }]) =>
+  const crew = Object.entries(crews).map(([name, { tools: names, objects, thread, models, windowTokens, mode }]) =>
     defineAgent({
       name,
       instructions: `You are the ${name}.`,
       model: models ?? 'scripted',
       tools: names.map(define),
-      retry: { baseMs: 100, capMs: 500 },
+      // A judgement that fails for good lets a draft stand: whatever is broken for a while must not be enough for that.
+      retry: { baseMs: 100, capMs: 500, ...(mode === 'reflect' ? { attempts: 100 } : {}) },
       llmTimeoutMs,
       limits: { maxSteps: 200, maxTurns: 100 },
       // The plans of runs know nothing of the breaker: tools fail by chance, now and then in three turns in a row.
@@ -98,6 +99,8 @@ export function crewOf(worldUrl: string): Agent[] {
         ? {}
         : { context: { windowTokens, compactAt: 0.85, compactTo: 0.6, keepTurns: 2 } }),
       ...(thread === undefined ? {} : { busyThread: thread }),
+      ...(mode === 'plan' ? { mode } : {}),
+      ...(mode === 'reflect' ? { mode: { reflect: { rounds: 2, criteria: 'It is no draft.' } } } : {}),
       ...(objects === 'verify' ? { verify } : {}),
       ...(objects === 'output' ? { output: z.object({ digest: z.string() }) } : {}),
     }),

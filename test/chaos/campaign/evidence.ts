@@ -98,6 +98,8 @@ export interface Expected {
   calls: ExpectedCall[];
   /** Seqs of its LLM steps. */
   llmSeqs: number[];
+  /** Seqs of its LLM steps that are no turns: that of its plan, and those that judge an answer, the last of which accepts it. */
+  asides: number[];
   /** Answers of its model that are objected to. */
   objections: number;
   /** The turn, from 0, from which on the preferred model of its agent answers no more; null: it always does. */
@@ -257,7 +259,7 @@ export interface ModelCall {
   seq: number | null;
   /** The rule of the API, or of the plan's own history, that it breaks. */
   breach: string | null;
-  reply: 'calls' | 'text' | 'summary' | 'fault';
+  reply: 'calls' | 'text' | 'summary' | 'plan' | 'reflection' | 'fault';
   /** The fault's name, with its status. */
   fault: string | null;
   /** Tokens that the reply billed; null where it billed nothing. */

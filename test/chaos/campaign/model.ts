@@ -14,11 +14,13 @@ import {
 } from '../../../src/testing/index.js';
 import type { Expected, ModelCall } from './evidence.js';
 import {
+  asideFaultOf,
+  draft,
   type ModelFault,
   markOf,
   planNamed,
   planOf,
-  summaryFaultOf,
+  planTextOf,
   type Turn,
   threadOf,
   tokenIn,
@@ -52,13 +54,22 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
     }
     const { plan, turn, marks, summaries, breach } = history;
     const sumsUp = asksForSummary(request.messages.at(-1)?.content);
-    const planned = sumsUp ? summaryTurn(plan, history) : turnOf(seed, plan, turn, marks);
+    const aside = asideIn(request.messages);
+    const planned = sumsUp
+      ? summaryTurn(plan, history)
+      : aside === null
+        ? turnOf(seed, plan, turn, marks)
+        : asideTurn(plan, turn, aside);
     const expected = plans.get(plan) ?? planOf(seed, plan).expected;
     plans.set(plan, expected);
-    const name = sumsUp ? `${plan}.summary ${summaries}` : `${plan}.${turn}`;
+    const isPlanLost =
+      aside === null && expected.asides[0] === 1 && !isPlanShown(request.messages, planTextOf(seed, plan));
+    const name =
+      aside !== null ? `${plan}.${aside.kind} ${turn}` : sumsUp ? `${plan}.summary ${summaries}` : `${plan}.${turn}`;
     const fault = isSilent(expected, request.model, turn) ? '503 page' : nextFault(name, planned);
-    const seq = expected.llmSeqs[turn];
-    const call = { ...base, plan, turn, seq: seq === undefined ? null : seq + summaries, breach };
+    const seq = aside === null ? expected.llmSeqs[turn] : asideSeq(expected, turn, aside);
+    const wrong = breach ?? (isPlanLost ? 'the plan of the run is not shown' : null);
+    const call = { ...base, plan, turn, seq: seq === undefined ? null : seq + summaries, breach: wrong };
     await delay(planned.delayMs, undefined, { signal }).catch(() => {});
     if (fault !== null) {
       write({ ...call, reply: 'fault', fault, delivered: !signal.aborted });
@@ -66,7 +77,7 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
     }
     const usage = { inputTokens: Math.ceil(JSON.stringify(request.body).length / 4), outputTokens: 5 };
     const answer = answerOf(planned);
-    const reply = sumsUp ? 'summary' : planned.calls.length > 0 ? 'calls' : 'text';
+    const reply = aside !== null ? aside.kind : sumsUp ? 'summary' : planned.calls.length > 0 ? 'calls' : 'text';
     write({ ...call, reply, usage, delivered: !signal.aborted });
     return {
       ...answer,
@@ -79,8 +90,13 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
   };
 
   function summaryTurn(plan: number, { turn: turns, marks, summaries }: History): Turn {
-    const { fault, delayMs } = summaryFaultOf(seed, plan, summaries);
+    const { fault, delayMs } = asideFaultOf(seed, plan, 'summary', summaries);
     const text = writeSummary({ turns, marks, count: summaries + 1 });
+    return { faults: fault === null ? [] : [fault], fails: null, delayMs, calls: [], text };
+  }
+
+  function asideTurn(plan: number, turn: number, { kind, text = planTextOf(seed, plan) }: Aside): Turn {
+    const { fault, delayMs } = asideFaultOf(seed, plan, kind, turn);
     return { faults: fault === null ? [] : [fault], fails: null, delayMs, calls: [], text };
   }
 
@@ -101,6 +117,32 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
     },
   });
 }
+
+/** What is asked for that is no turn, and is answered with `text`. */
+interface Aside {
+  kind: 'plan' | 'reflection';
+  text?: string;
+}
+
+/** A draft is objected to, and every other answer accepted. */
+function asideIn(messages: readonly Message[]): Aside | null {
+  const last = messages.at(-1)?.content ?? '';
+  if (last.includes('write the plan for this task')) return { kind: 'plan' };
+  if (!last.includes('Judge it first')) return null;
+  const isDraft = messages.at(-2)?.content?.startsWith(draft) === true;
+  const text = isDraft ? '{"accepted": false, "objections": "a draft is no answer"}' : '{"accepted": true}';
+  return { kind: 'reflection', text };
+}
+
+/** A judgement comes after the turn that gave the answer. */
+function asideSeq({ asides, llmSeqs }: Expected, turn: number, { kind }: Aside): number | undefined {
+  if (kind === 'plan') return asides[0];
+  const answered = llmSeqs[turn - 1];
+  return answered === undefined ? undefined : answered + 1;
+}
+
+const isPlanShown = (messages: readonly Message[], text: string) =>
+  messages.some(({ role, content }) => role === 'user' && content?.includes(text) === true);
 
 interface History {
   plan: number;

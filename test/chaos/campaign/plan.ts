@@ -91,10 +91,11 @@ function shapeOf(seed: number, n: number): Shape {
     agent,
     steps,
     failsAt,
-    failsBy,
+    // One that is asked again and again would fail for as long.
+    failsBy: crew.mode === 'reflect' ? '400' : failsBy,
     // Whoever redrives could not tell a stumble from the end that it looks like.
-    stumblesAt: failsAt !== null && failsBy === '400' ? null : stumblesAt,
-    objected: crew.objects !== undefined && random.chance(0.4),
+    stumblesAt: failsAt !== null && (failsBy === '400' || crew.mode === 'reflect') ? null : stumblesAt,
+    objected: (crew.objects !== undefined || crew.mode === 'reflect') && random.chance(0.4),
     thread: crew.thread === undefined ? null : `${agent} ${Math.floor(n / plansOfThread)}`,
     fallsBackAt: crew.models !== undefined && random.chance(0.8) ? random.int(0, 2) : null,
   };
@@ -133,13 +134,13 @@ function modelFaults(random: Random): ModelFault[] {
   return Array.from({ length: random.int(1, 3) }, () => random.weighted(kinds));
 }
 
-/** What the model does before it sums up: nothing that would be the same at another try, or the run goes on without a summary. */
-export function summaryFaultOf(
+/** What the model does before it sums up, plans or judges: nothing that would be the same at another try, or the run goes on without. */
+export function asideFaultOf(
   seed: number,
   n: number,
-  summary: number,
+  ...which: [aside: 'summary' | 'plan' | 'reflection', at: number]
 ): { fault: ModelFault | null; delayMs: number } {
-  const random = randomOf(seed, 'summary', n, summary);
+  const random = randomOf(seed, which[0], n, which[1]);
   const fault = random.chance(0.2) ? random.pick<ModelFault>(['429', '500', '503 page', 'reset']) : null;
   return { fault, delayMs: random.int(2, 40) };
 }
@@ -155,6 +156,10 @@ function answerOf(shape: Shape, n: number, turn: number, marks: readonly string[
 
 /** What an answer begins with that its agent's judge objects to. */
 export const draft = 'a draft';
+
+/** The plan that the model makes for a run, which every later request has to hold. */
+export const planTextOf = (seed: number, n: number) =>
+  `1. carry it out\n2. say what came of it ${tokenOf(seed, 'plan of', n)}`;
 
 /** Before an objection, the turns and their results make up all steps but the last. */
 function isFirstAnswer({ steps }: Shape, turn: number, marks: readonly string[]): boolean {
@@ -246,15 +251,20 @@ export function planNamed(seed: number, text: string): number | null {
 
 export const threadOf = (seed: number, n: number) => shapeOf(seed, n).thread;
 
-type Walked = Pick<Expected, 'status' | 'reason' | 'output' | 'calls' | 'llmSeqs' | 'objections' | 'fallsBackAt'>;
+type Walked = Pick<
+  Expected,
+  'status' | 'reason' | 'output' | 'calls' | 'llmSeqs' | 'asides' | 'objections' | 'fallsBackAt'
+>;
 
 /** Plays the plan through to its end, as it goes when nothing is lost. */
 function walk(seed: number, n: number): Walked {
   const shape = shapeOf(seed, n);
   const marks: string[] = [];
   const nothing = { reason: null, output: null, objections: 0, fallsBackAt: null };
-  const walked: Walked = { status: 'completed', calls: [], llmSeqs: [], ...nothing };
-  let seq = 1;
+  const { mode } = crewNamed(shape.agent);
+  const asides = mode === 'plan' ? [1] : [];
+  const walked: Walked = { status: 'completed', calls: [], llmSeqs: [], asides, ...nothing };
+  let seq = 1 + asides.length;
   for (let turn = 0; ; turn++) {
     const { calls, text, fails } = turnOf(seed, n, turn, marks);
     walked.llmSeqs.push(seq);
@@ -272,8 +282,9 @@ function walk(seed: number, n: number): Walked {
       seq += 1;
     }
     if (text === null) continue;
+    if (mode === 'reflect') asides.push(seq++);
     if (!shape.objected || !isFirstAnswer(shape, turn, marks)) return { ...walked, output: text };
-    walked.objections += 1;
+    if (mode !== 'reflect') walked.objections += 1;
   }
 }
 

@@ -71,6 +71,8 @@ export interface Crew {
   models?: readonly [string, string];
   /** Its runs are long, and turns are summed up before a window of so many tokens is full. */
   windowTokens?: number;
+  /** It makes a plan before its first turn, or has its answers judged, the first of which is objected to now and then. */
+  mode?: 'plan' | 'reflect';
   /** How often it is drawn, beside the others' 1. */
   weight?: number;
 }
@@ -85,6 +87,8 @@ export const crews: Record<string, Crew> = {
   buyer: { tools: ['put', 'ship', 'quote'] },
   lender: { tools: ['look', 'put', 'lend'] },
   archivist: { tools: ['dig'], windowTokens: 2_200, weight: 0.5 },
+  planner: { tools: ['look', 'put'], mode: 'plan' },
+  editor: { tools: ['look', 'put'], mode: 'reflect' },
   caller: { tools: ['put', 'note'], thread: 'wait' },
   soloist: { tools: ['look', 'put'], thread: 'refuse' },
 };

@@ -593,6 +593,36 @@ const bad: Bad[] = [
         { reply: 'text' },
       ),
   ],
+  // Plans and judgements
+  [
+    'a plan came to none',
+    ['output'],
+    ({ tables }) => Object.assign(stepOf(tables, 1, 'run_11'), { error_code: 'no_plan' }),
+  ],
+  ['that a plan was made is not told', ['output'], (evidence) => replaceEvent(evidence, 'run.planned', 'run.noted')],
+  [
+    'a plan is said to be what the model did not write',
+    ['section 5'],
+    ({ model }) =>
+      Object.assign(
+        at(model, ({ reply }) => reply === 'plan'),
+        { reply: 'text' },
+      ),
+  ],
+  [
+    'an answer was given out without its judgement',
+    ['output'],
+    (evidence) => replaceEvent(evidence, 'run.reflected', 'run.answer_unjudged'),
+  ],
+  [
+    'a run made a plan that was to make none',
+    ['output'],
+    ({ tables }) =>
+      Object.assign(
+        at(tables.events, ({ run_id, type }) => run_id === 'run_12' && type === 'run.started'),
+        { type: 'run.planned' },
+      ),
+  ],
   // Whole outputs
   ['a whole output was lost', ['I1'], ({ tables }) => tables.outputs.pop()],
   ['a whole output was kept twice', ['I1'], ({ tables }) => tables.outputs.push(...tables.outputs)],
@@ -816,9 +846,9 @@ describe('the report', () => {
         evidence.model.push({ ...at(evidence.model, () => true), n: 100 + n, breach: run_id });
     for (const row of evidence.tables.attempts) row.late_note = null;
     const printed = printReport(judge(evidence), evidence.meta).split('\n');
-    expect(printed[0]).toMatch(/^FAILED: seed 1 on redis, 10 of 10 runs/);
-    expect(printed).toContain('I7: 400 breaches');
-    expect(printed).toContain('  … and 397 more');
+    expect(printed[0]).toMatch(/^FAILED: seed 1 on redis, 12 of 12 runs/);
+    expect(printed).toContain('I7: 480 breaches');
+    expect(printed).toContain('  … and 477 more');
     expect(printed.join('\n')).toMatch(/Never happened.*fenced writes/);
     expect(printed.length).toBeLessThan(50);
     expect(Math.max(...printed.map((line) => line.length))).toBeLessThanOrEqual(182);

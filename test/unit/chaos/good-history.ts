@@ -31,8 +31,10 @@ import {
   call,
   fails,
   happenedMaybe,
+  judges,
   listing,
   llmFails,
+  plans,
   Scenario,
   says,
   sumsUp,
@@ -181,6 +183,10 @@ export function goodHistory(): Evidence {
   summedUp(
     new Story(evidence, crew, 'run_9', { ...expectedOf(8, 'archivist'), ...others, calls: [dug], llmSeqs: [1, 3] }),
   );
+  const aside = { ...others, llmSeqs: [2], asides: [1] };
+  plannedFirst(new Story(evidence, crew, 'run_11', { ...expectedOf(10, 'planner'), ...aside }));
+  const twice = { llmSeqs: [1, 3], asides: [2, 4], output: 'answer 3' };
+  judgedTwice(new Story(evidence, crew, 'run_12', { ...expectedOf(11, 'editor'), ...twice }));
   const first = new Story(evidence, crew, 'run_1', {
     ...expectedOf(0, 'teller'),
     output: 'plan 0 is done: cafe',
@@ -430,6 +436,31 @@ function summedUp(run: Story): void {
   run.dump();
 }
 
+/** A plan, and what follows from it. */
+function plannedFirst(run: Story): void {
+  const token = run.begin(1, 'a1');
+  run.asked(1, { turn: 0, reply: 'plan' });
+  run.end(1, 'a1', token, plans('1. carry it out'));
+  run.end(2, 'a2', answer(run, 2), says('done'));
+  run.seen();
+  run.dump();
+}
+
+/** A draft that is objected to, and an answer that is accepted. */
+function judgedTwice(run: Story): void {
+  for (const [seq, verdict] of [
+    [1, { is: 'objected', objection: 'a draft is no answer' }],
+    [3, { is: 'accepted' }],
+  ] as const) {
+    run.end(seq, 'a2', answer(run, seq), says('a draft', { reflect: { rounds: 2 } }));
+    const token = run.begin(seq + 1, 'a1');
+    run.asked(seq + 1, { turn: seq, reply: 'reflection' });
+    run.end(seq + 1, 'a1', token, judges(seq, verdict, 2));
+  }
+  run.seen();
+  run.dump();
+}
+
 /** Claims an LLM step whose model answers with text. */
 function answer(run: Story, seq: number): string {
   const token = run.begin(seq, 'a2');
@@ -440,13 +471,13 @@ function answer(run: Story, seq: number): string {
 function expectedOf(plan: number, agent: string): Expected {
   const named = { plan, task: `seed 1 plan ${plan}`, key: `plan-${plan}`, agent, thread: null };
   const nothing = { reason: null, output: null, objections: 0, fallsBackAt: null };
-  return { ...named, ...nothing, status: 'completed', cancels: false, calls: [], llmSeqs: [] };
+  return { ...named, ...nothing, status: 'completed', cancels: false, calls: [], llmSeqs: [], asides: [] };
 }
 
 function emptyEvidence(): Evidence {
   const machine = { cpus: 1, cpu: '', memoryMb: 1, os: '', node: '', postgres: '', redis: null };
   const settings = {
-    runs: 10,
+    runs: 12,
     minutes: 1,
     heartbeatMs: 2_000,
     deathMs: 8_000,

@@ -99,11 +99,13 @@ function summariesOf(agent: Agent, n: number, task: string): number {
 describe('a plan', () => {
   it('has 3 to 31 steps without a gap, of every kind somewhere', () => {
     for (const { expected } of plans) {
-      const seqs = [...expected.llmSeqs, ...expected.calls.map((call) => call.seq)].sort((a, b) => a - b);
+      const seqs = [...expected.llmSeqs, ...expected.asides, ...expected.calls.map((call) => call.seq)].sort(
+        (a, b) => a - b,
+      );
       expect(seqs).toEqual(seqs.map((_, index) => index + 1));
       if (expected.status === 'completed') expect(seqs.length).toBeGreaterThanOrEqual(3);
-      // An objection adds one.
-      expect(seqs.length).toBeLessThanOrEqual(31);
+      // An objection adds one, and so does what is no turn.
+      expect(seqs.length).toBeLessThanOrEqual(31 + expected.asides.length);
     }
     const calls = plans.flatMap(({ expected }) => expected.calls);
     const seen = new Set(calls.map(({ tool }) => tool));
@@ -116,6 +118,12 @@ describe('a plan', () => {
       expect(objected.length).toBeGreaterThan(0);
     }
     expect(plans.some(({ expected }) => expected.objections > 1)).toBe(false);
+    for (const [agent, times] of [
+      ['planner', 1],
+      ['editor', 1],
+      ['editor', 2],
+    ] as const)
+      expect(plans.some(({ expected }) => expected.agent === agent && expected.asides.length === times)).toBe(true);
     expect(plans.some(({ expected }) => expected.fallsBackAt !== null)).toBe(true);
   });
 

@@ -66,6 +66,8 @@ export function countWhatHappened(evidence: Evidence, dossiers: readonly Dossier
     'results given again': steps.filter(({ note }) => note === 'cache').length,
     'calls of a tool withdrawn': steps.filter((step) => step.error_code === 'tool_disabled').length,
     summaries: events('run.compacted'),
+    plans: events('run.planned'),
+    judgements: events('run.reflected'),
     'outputs kept whole': evidence.tables.outputs.length,
     'model calls that a crash cost': attempts.filter((row) => row.usage_estimated === true && !row.recorded).length,
   };

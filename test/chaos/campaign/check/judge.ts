@@ -15,6 +15,7 @@ import { checkForeignKeys, checkKeys } from './keys.js';
 import { checkOutputs, checkSummaries } from './long-runs.js';
 import { checkSettled, checkSettledAsAWhole, checkStanding, checkStarts } from './lost.js';
 import { checkModels } from './models.js';
+import { checkModes } from './modes.js';
 import { checkOnce } from './once.js';
 import { checkOutput } from './outputs.js';
 import { checkProcesses } from './processes.js';
@@ -46,6 +47,7 @@ export function judge(evidence: Evidence, secrets: readonly Breach[] = []): Repo
       ...checkAttempts(dossier),
       ...checkModels(dossier),
       ...checkSummaries(dossier),
+      ...checkModes(dossier),
     ]),
     ...checkStillness(evidence, dossiers),
     ...checkThreads(evidence, dossiers),

@@ -2,10 +2,13 @@
  * A run whose preferred model answers no more goes on with the next one, and stays with it: what a step's record says of the
  * model is what the model's own log says, and a run that has fallen back asks the first one for nothing further.
  */
+import { planName, reflectionName, summaryName } from '../../../../src/core/step.js';
 import { crews } from '../trade.js';
-import { type Breach, breachOf, type Dossier, dataOf, eventsOf, isSummary, see } from './dossier.js';
+import { type Breach, breachOf, type Dossier, dataOf, eventsOf, see } from './dossier.js';
 
 const name = 'section 5';
+/** Steps in the place of a turn bear their own names. */
+const asides: ReadonlySet<string> = new Set([summaryName, planName, reflectionName]);
 
 export function checkModels(dossier: Dossier): Breach[] {
   const { run, steps, modelCalls } = dossier;
@@ -19,13 +22,7 @@ export function checkModels(dossier: Dossier): Breach[] {
   for (const step of steps) {
     if (step.kind !== 'llm' || step.status !== 'completed') continue;
     const answered = modelCalls.filter((call) => call.seq === step.seq && call.reply !== 'fault');
-    // A summary bears its own name.
-    if (
-      isSummary(step)
-        ? answered.some(({ reply }) => reply === 'summary')
-        : answered.some(({ model }) => model === step.name)
-    )
-      continue;
+    if (answered.some(({ model, reply }) => (asides.has(step.name) ? reply : model) === step.name)) continue;
     const text = `step ${step.seq} was answered by ${step.name}, and its model's log does not say so`;
     found.push(breachOf(name, dossier, text, see('steps', step), see('model', ...answered)));
   }

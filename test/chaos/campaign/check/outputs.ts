@@ -46,7 +46,7 @@ function ofSteps(dossier: Dossier): Breach[] {
   // Where a run needs a summary no plan says: long-runs.ts.
   const steps = dossier.steps.filter((step) => !isSummary(step));
   const planned = new Map<number, string>([
-    ...(expected?.llmSeqs ?? []).map((seq) => [seq, 'llm'] as const),
+    ...[...(expected?.llmSeqs ?? []), ...(expected?.asides ?? [])].map((seq) => [seq, 'llm'] as const),
     ...(expected?.calls ?? []).map((call) => [call.seq, call.tool] as const),
   ]);
   const strange = steps.filter((step) => planned.get(step.seq) !== (step.kind === 'llm' ? 'llm' : step.name));

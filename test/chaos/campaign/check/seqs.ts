@@ -2,6 +2,7 @@
  * I1: at most one completed outcome per step, and seqs 1..n without a gap. An outcome shows as the step's status, as one
  * event and as one message; a turn is joined once, by one LLM step that follows all of its calls.
  */
+import { reflectionName } from '../../../../src/core/step.js';
 import { type Breach, breachOf, type Dossier, eventsOf, isSummary, see } from './dossier.js';
 
 export function checkSeqs(dossier: Dossier): Breach[] {
@@ -35,7 +36,9 @@ function ofOutcomes(dossier: Dossier): Breach[] {
     const said = dossier.messages.filter((message) => message.seq === seq && message.pos === pos);
     // What a cancelled call of the model returns is kept on its step, and is nobody's to read.
     const isKept = step.kind === 'llm' && dossier.run.status === 'cancelled' && said.length === 0;
-    if (said.length !== wanted && !isKept) {
+    // A judgement is told, where it objects, as what is said to the answer.
+    const isJudgement = step.kind === 'llm' && step.name === reflectionName;
+    if (said.length !== (isJudgement ? 0 : wanted) && !isKept) {
       const text = `${name} and left ${said.length} messages`;
       found.push(breachOf('I1', dossier, text, see('steps', step), see('messages', ...said)));
     }
@@ -58,8 +61,9 @@ function ofTurns(dossier: Dossier): Breach[] {
       const text = `step ${next.seq} joins the turn of step ${step.seq} before its call ${call.seq} was over`;
       found.push(breachOf('I1', dossier, text, see('steps', call, next)));
     }
+    const isAside = isSummary(step) || [step, next].some(({ seq }) => dossier.expected?.asides.includes(seq) === true);
     const isOver =
-      isSummary(step) || steps.some((candidate) => candidate.turn_seq === step.seq) || wasObjectedTo(dossier, step.seq);
+      isAside || steps.some((candidate) => candidate.turn_seq === step.seq) || wasObjectedTo(dossier, step.seq);
     if (!isOver) {
       const text = `step ${next.seq} follows step ${step.seq}, which asked for nothing`;
       found.push(breachOf('I1', dossier, text, see('steps', step, next)));
