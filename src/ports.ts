@@ -319,8 +319,17 @@ export interface LlmRequest {
 /** Makes vectors of texts that can be compared, by a model at its provider. */
 export interface Embedder {
   readonly model: string;
-  /** A vector for each text, in order. Rejects with what went wrong, in words for people. */
-  embed(texts: readonly string[], signal: AbortSignal): Promise<Vector[]>;
+  /** Of its tokens, which are all input; null: not known. */
+  readonly price: Price | null;
+  /** Rejects with what went wrong, in words for people. */
+  embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded>;
+}
+
+export interface Embedded {
+  /** One for each text, in order. */
+  vectors: Vector[];
+  /** As the provider says; null: it says nothing usable. */
+  inputTokens: number | null;
 }
 
 export interface Llm {

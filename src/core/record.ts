@@ -10,7 +10,7 @@ import { contentOf, keepJudgement, keepPlan, keepReply, keepSummary } from './ke
 import { isClosed } from './limits.js';
 import { callIdOf, type Said, type ToolCall } from './message.js';
 import type { Outcome, StorableText } from './outcome.js';
-import { noUsage, type Reserve, type RunState, type Usage } from './run.js';
+import { noUsage, type Reserve, type RunState, sumOf, type Usage } from './run.js';
 import type { StepState } from './step.js';
 import { cutMiddle, idempotencyKey } from './storable.js';
 import { type Words, wordsOf } from './words.js';
@@ -31,6 +31,8 @@ export interface RecordRequest {
   attemptsMade: number;
   /** The step as the claim returned it: the claim may have been lost with the server's memory. */
   claimed?: StepState;
+  /** What the step has spent beside what its outcome says. */
+  spent?: Usage | null;
   /** Of the agent; left out: Pawl's own. */
   words?: Words;
 }
@@ -42,7 +44,7 @@ export function recordOutcome(draft: Draft, request: RecordRequest): Recorded {
   if (step.claim?.token !== request.token) return answerFromReceipt(draft, step);
   if (step.status !== 'running') return answerFromStep(step);
   const { outcome } = request;
-  step.usage = usageOf(draft.run, step, outcome);
+  step.usage = sumOf(usageOf(draft.run, step, outcome), request.spent ?? null);
   if ('reserve' in outcome && outcome.reserve !== null) takeReserve(draft, outcome.reserve);
   if (step.usage !== null) draft.charge(step.usage);
   const decision = decide(draft.run, step, outcome, draft.now, request.words);

@@ -86,6 +86,11 @@ export function addUsage(a: Usage, b: Usage): Usage {
   };
 }
 
+/** Null: nothing was spent. */
+export function sumOf(a: Usage | null, b: Usage | null): Usage | null {
+  return a === null || b === null ? (a ?? b) : addUsage(a, b);
+}
+
 /** USD per million tokens. */
 export interface Price {
   input: number;

@@ -3,6 +3,7 @@
  * end of its run, only at shutdown or when its claim was lost. Deadlines are kept by the monotonic clock.
  */
 import type { AbortCause } from '../core/outcome.js';
+import { sumOf, type Usage } from '../core/run.js';
 import type { StepState } from '../core/step.js';
 import type { Heart } from '../ports.js';
 
@@ -14,6 +15,8 @@ export class Call {
   /** When the claim was answered, by the monotonic clock. */
   claimedAtMs = 0;
   isClaimed = false;
+  /** What was spent on its behalf beside what its outcome says; null: nothing. */
+  spent: Usage | null = null;
 
   /** `claimSentAtMs`: when the claim was sent, by the monotonic clock: the call's deadline counts from there. */
   constructor(
@@ -32,6 +35,10 @@ export class Call {
   remainingMs(): number {
     const timeoutMs = this.step?.timeoutMs ?? 0;
     return this.claimSentAtMs + timeoutMs - this.monotonicMs();
+  }
+
+  spend(usage: Usage): void {
+    this.spent = sumOf(this.spent, usage);
   }
 
   abort(cause: AbortCause): void {

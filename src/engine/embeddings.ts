@@ -1,8 +1,9 @@
 /**
  * The embedding model at work: facts ranked by their meaning, and calls that say the same in other words. It is asked for what
  * has no vector yet and for nothing else, and it is never in the way: what it does not answer is judged by words alone, and an
- * endpoint that failed is left alone for a while. The rules are core/likeness.ts.
+ * endpoint that failed is left alone for a while. What it costs is the step's that asked. The rules are core/likeness.ts.
  */
+import { roughTokens } from '../core/context.js';
 import { describeThrown } from '../core/errors.js';
 import type { FactReader, KnownFact } from '../core/fact.js';
 import {
@@ -16,6 +17,7 @@ import {
 } from '../core/likeness.js';
 import type { LoopRule } from '../core/loop.js';
 import type { StoredMessage } from '../core/message.js';
+import { costOf, noUsage } from '../core/run.js';
 import type { Clock, Embedder, Log, Store } from '../ports.js';
 import { type Call, raceCall } from './calls.js';
 
@@ -137,6 +139,11 @@ export class Embeddings {
     return vectors;
   }
 
+  private charge(call: Call, inputTokens: number, estimated: boolean): void {
+    const costUsd = costOf({ inputTokens, outputTokens: 0 }, this.parts.embedder.price);
+    call.spend({ ...noUsage, inputTokens, costUsd, estimated });
+  }
+
   private remember(text: string, vector: Vector): void {
     this.kept.set(text, vector);
     const [oldest] = this.kept.keys();
@@ -147,10 +154,17 @@ export class Embeddings {
     const { embedder, clock, log } = this.parts;
     if (clock.monotonicMs() < this.restsUntilMs) return null;
     const shown = texts.map((text) => text.slice(0, shownChars));
+    const roughly = shown.reduce((sum, text) => sum + roughTokens(text), 0);
     const raced = await raceCall(call, Math.min(timeoutMs, call.remainingMs()), (stop) =>
       embedder.embed(shown, stop.signal),
     );
-    if (raced.ended === 'returned') return raced.value;
+    if (raced.ended === 'returned') {
+      const { vectors, inputTokens } = raced.value;
+      this.charge(call, inputTokens ?? roughly, inputTokens === null);
+      return vectors;
+    }
+    // What was sent and not waited for may be billed all the same; a refusal is not.
+    if (raced.ended === 'aborted' || raced.ended === 'timeout') this.charge(call, roughly, true);
     if (raced.ended === 'aborted' || raced.ended === 'not_started') return null;
     this.restsUntilMs = clock.monotonicMs() + restMs;
     const cause = raced.ended === 'threw' ? describeThrown(raced.thrown) : `no answer within ${timeoutMs} ms`;

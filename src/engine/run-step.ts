@@ -6,6 +6,7 @@
 import { describeThrown, PawlError } from '../core/errors.js';
 import type { Outcome } from '../core/outcome.js';
 import { type Recorded, recordOutcome } from '../core/record.js';
+import { sumOf } from '../core/run.js';
 import type { ClaimAnswer, Delivery, DeliveryEnd } from '../ports.js';
 import type { Call } from './calls.js';
 import type { Claimed } from './gaps.js';
@@ -119,7 +120,7 @@ async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, c
   const changed = await post.whileReachable(async () => {
     const words = post.agents.get(run.agent)?.words;
     const request = {
-      ...{ seq: step.seq, token, attemptsMade: delivery.attemptsMade, claimed: step },
+      ...{ seq: step.seq, token, attemptsMade: delivery.attemptsMade, claimed: step, spent: call.spent },
       ...(words === undefined ? {} : { words }),
     };
     const record = (what: Outcome) =>
@@ -136,12 +137,12 @@ async function decideAndRecord(post: Post, delivery: Delivery, claim: Claimed, c
     }
   }, lettingGo);
   const { value: recorded, dispatches } = changed ?? lettingGo;
-  if (!recorded.recorded) await noteLate(post, token, outcome);
+  if (!recorded.recorded) await noteLate(post, call, outcome);
   return { recorded, dispatches };
 }
 
 /** The claim was taken away while the call was under way: what it returned goes to its attempt and nowhere else. */
-async function noteLate(post: Post, token: string, outcome: Outcome): Promise<void> {
+async function noteLate(post: Post, { token, spent }: Call, outcome: Outcome): Promise<void> {
   const note = outcome.kind === 'aborted' ? `aborted (${outcome.cause})` : `returned late: ${outcome.kind}`;
   const usage =
     outcome.kind === 'llm_failure'
@@ -149,7 +150,7 @@ async function noteLate(post: Post, token: string, outcome: Outcome): Promise<vo
       : 'usage' in outcome && outcome.kind !== 'aborted'
         ? outcome.usage
         : null;
-  await post.store.noteLate(token, note, usage).catch(() => {});
+  await post.store.noteLate(token, note, sumOf(usage, spent)).catch(() => {});
 }
 
 function endOf(recorded: Recorded): DeliveryEnd {

@@ -69,8 +69,8 @@ export async function diagnose(settings: OpenAiSettings, model: string): Promise
 export async function diagnoseEmbeddings(settings: OpenAiSettings, model: string): Promise<Check> {
   const name = `embeddings ${model}`;
   try {
-    const [vector] = await createOpenAiEmbedder(settings, model).embed(['pong'], AbortSignal.timeout(timeoutMs));
-    return ok(name, `${vector?.length} numbers a text, from ${shown(endpointOf(settings, model))}`);
+    const { vectors } = await createOpenAiEmbedder(settings, model).embed(['pong'], AbortSignal.timeout(timeoutMs));
+    return ok(name, `${vectors[0]?.length} numbers a text, from ${shown(endpointOf(settings, model))}`);
   } catch (error) {
     const fix = 'name a model that the address takes for /embeddings, or leave embeddingModel out';
     return bad(name, describeThrown(error), fix);

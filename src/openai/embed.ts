@@ -5,8 +5,10 @@
 import type { Embedder } from '../ports.js';
 import { asObject, parseJson, wellFormed } from './json.js';
 import { endpointOf, type OpenAiSettings } from './llm.js';
+import { priceOf } from './prices.js';
 import { errorIn, isHtml, readFault } from './read-fault.js';
 import { createFetch, exchange } from './transport.js';
+import { readUsage } from './usage.js';
 
 /** Longer than anybody waits: the deadline is the caller's signal. */
 const longestMs = 120_000;
@@ -15,6 +17,7 @@ export function createOpenAiEmbedder(settings: OpenAiSettings, model: string): E
   const fetch = settings.fetch ?? createFetch(settings.proxy ?? null);
   return {
     model,
+    price: settings.models?.[model]?.priceUsdPerMTok ?? priceOf(model),
     async embed(texts, signal) {
       const endpoint = endpointOf(settings, model);
       const body = { model, input: texts.map(wellFormed) };
@@ -27,7 +30,8 @@ export function createOpenAiEmbedder(settings: OpenAiSettings, model: string): E
         const secrets = endpoint.apiKey === null ? [] : [endpoint.apiKey];
         throw new Error(readFault(answer, secrets, Date.now()).message);
       }
-      return readVectors(parsed, texts.length);
+      const { inputTokens } = readUsage(asObject(parsed)?.usage);
+      return { vectors: readVectors(parsed, texts.length), inputTokens };
     },
   };
 }

@@ -23,6 +23,9 @@ const prices: Readonly<Record<string, Price>> = {
   'gpt-4-turbo': { input: 10, cachedInput: 10, output: 30 },
   'gpt-4': { input: 30, cachedInput: 30, output: 60 },
   'gpt-3.5-turbo': { input: 0.5, cachedInput: 0.5, output: 1.5 },
+  'text-embedding-3-small': { input: 0.02, cachedInput: 0.02, output: 0 },
+  'text-embedding-3-large': { input: 0.13, cachedInput: 0.13, output: 0 },
+  'text-embedding-ada-002': { input: 0.1, cachedInput: 0.1, output: 0 },
 };
 
 /** The name without a dated snapshot's suffix: `gpt-4o-mini-2024-07-18` is `gpt-4o-mini`. */

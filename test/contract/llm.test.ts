@@ -451,7 +451,8 @@ describe('The Embedder port, over HTTP', () => {
       embed: (texts) => texts.map((text) => [text.length, 0.5, -1e-9]),
     });
     const texts = ['a', 'half of \ud83d', '你好,世界', 'line\nbreak'];
-    const vectors = await embedder.embed(texts, never());
+    const { vectors, inputTokens } = await embedder.embed(texts, never());
+    expect(inputTokens).toBeGreaterThan(0);
     expect(vectors.map((vector) => vector[0])).toEqual(texts.map(({ length }) => length));
     expect(vectors[0]).toEqual(Float32Array.from([1, 0.5, -1e-9]));
     expect(model.embeddingRequests).toMatchObject([{ body: { model: 'vectors-1' } }]);

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineAgent } from '../../src/core/agent.js';
 import { cancelRun } from '../../src/core/commands.js';
+import type { Vector } from '../../src/core/likeness.js';
 import { defineTool } from '../../src/core/tool.js';
 import { wordsOf } from '../../src/core/words.js';
 import type { Embedder } from '../../src/ports.js';
@@ -15,20 +16,24 @@ import { Town, type TownWorker } from '../support/town.js';
 const words = wordsOf('en');
 let town: Town;
 let embedded: (readonly string[])[];
-let embed: Embedder['embed'];
+let embed: (texts: readonly string[], signal: AbortSignal) => Promise<Vector[]>;
+/** Tokens of a request, as the provider has them. */
+let reported: number | null;
 
 beforeEach(() => {
   town = new Town();
   embedded = [];
+  reported = 7;
   embed = async (texts) => texts.map((text) => Float32Array.from(vectorOfWords(text)));
 });
 afterEach(() => town.close());
 
 const embedder: Embedder = {
   model: 'vectors-1',
-  embed: (texts, signal) => {
+  price: { input: 2, cachedInput: 2, output: 0 },
+  embed: async (texts, signal) => {
     embedded.push(texts);
-    return embed(texts, signal);
+    return { vectors: await embed(texts, signal), inputTokens: reported };
   },
 };
 const llm = (script: Script) => scriptedLlm(script, { sleep: (ms, signal) => town.clock.sleep(ms, signal) });
@@ -59,7 +64,7 @@ describe('facts', () => {
   }
 
   /** Texts that name a vehicle or an animal are near to one another, whatever the words. */
-  const byMeaning: Embedder['embed'] = async (texts) =>
+  const byMeaning: typeof embed = async (texts) =>
     texts.map((text) => Float32Array.from([/car|drive/.test(text) ? 1 : 0, /cat|pet/.test(text) ? 1 : 0, 0.1]));
 
   async function remembering(): Promise<TownWorker> {
@@ -134,6 +139,54 @@ describe('facts', () => {
     await play('value 3');
     expect(embedded.map(({ length }) => length)).toEqual([10, 6]);
     expect(await kept(), 'those beside the query').toBe(9);
+  });
+});
+
+describe('what vectors cost', () => {
+  const clerk = defineAgent({
+    name: 'clerk',
+    instructions: 'Work.',
+    model: 'scripted',
+    tools: [remember, recall],
+    context: { facts: 0 },
+  });
+  const asks = inTurn(
+    call('remember', { key: 'k', value: 'v' }),
+    call('recall', { query: 'what is k?' }),
+    call('recall', { query: 'what is v?' }),
+    'done',
+  );
+
+  async function asked(limits = {}) {
+    await town.startWorker({ agents: [clerk], llm: llm(asks), embedder });
+    const id = await town.start({ agent: 'clerk', limits });
+    const run = await town.settled(id);
+    town.check(id);
+    return { run, steps: [...town.rows(id).steps.values()] };
+  }
+
+  it('is counted with the step that asked, and in the run', async () => {
+    const { run, steps } = await asked();
+    expect(run).toMatchObject({ status: 'completed', usage: { estimated: false } });
+    const usages = steps.flatMap(({ kind, usage }) => (kind === 'tool' ? [usage] : []));
+    expect(usages).toMatchObject([null, { inputTokens: 7, outputTokens: 0, costUsd: 14e-6 }, { inputTokens: 7 }]);
+    expect(run.usage.inputTokens).toBe(steps.reduce((sum, { usage }) => sum + (usage?.inputTokens ?? 0), 0));
+    expect(run.usage.costUsd).toBeCloseTo(28e-6, 9);
+  });
+
+  it('is an estimate where the provider does not say how much it was', async () => {
+    reported = null;
+    const { run, steps } = await asked();
+    expect(steps[3]?.usage).toMatchObject({ inputTokens: expect.any(Number), estimated: true });
+    expect(steps[3]?.usage?.inputTokens).toBeGreaterThan(3);
+    expect(run.usage.estimated).toBe(true);
+  });
+
+  it('is seen by budgets', async () => {
+    reported = 50_000;
+    const { run, steps } = await asked({ maxTokens: 40_000 });
+    expect(run).toMatchObject({ status: 'failed', reason: 'max_tokens' });
+    expect(steps.filter(({ name }) => name === 'recall')).toHaveLength(1);
   });
 });
 
@@ -254,6 +307,7 @@ it('a model that hangs is given up with its call', async () => {
   await town.until(() => embedded.length > 0);
   await town.command(id, cancelRun);
   await town.until(() => gaveUp);
-  expect((await town.settled(id)).status).toBe('cancelled');
+  // It may be billed all the same.
+  expect(await town.settled(id)).toMatchObject({ status: 'cancelled', usage: { estimated: true } });
   town.check(id);
 });
