@@ -1,10 +1,10 @@
 /**
  * The kill matrix: a real worker process is killed, its queue wiped, or both, in each gap of the protocol, for each kind of
  * step, on each queue. Whatever was hit, the run ends as PROTOCOL.md says, and its invariants hold. Cases are played side by
- * side, each with a database and a queue of its own; the tests below wait for theirs. `npm run kill-matrix` prints the table.
+ * side, in lanes that have a database and a queue each; the tests below wait for theirs. `npm run kill-matrix` prints the table.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestRedis, queueBackends } from '../support/services.js';
+import { createTestDatabase, createTestRedis, queueBackends } from '../support/services.js';
 import { type Case, casesOn, crashesToDeath, expectedOf } from './cases.js';
 import { type Played, playCase } from './play.js';
 import { openStage, type Stage } from './stage.js';
@@ -17,7 +17,7 @@ const cases = queueBackends()
   .flatMap(casesOn)
   .filter(({ id }) => chosen.test(id));
 /** Cases at a time: most of each is waiting. */
-const lanes = 8;
+const lanes = 12;
 
 const results = new Map(cases.map(({ id }) => [id, later<Played>()]));
 const ended: Result[] = [];
@@ -36,16 +36,19 @@ function deathsIn({ kind, place, blow }: Case): number {
   return kind === 'idempotent' || kind === 'once' ? crashesToDeath + 1 : 2;
 }
 
-/** A lane: takes the next case while there is one, with one Redis database for all of them. */
+/** A lane: takes the next case while there is one, with one database and one of Redis for all of them. */
 async function playInTurn(waiting: Case[]): Promise<void> {
+  let database = createTestDatabase();
   const redis = queueBackends().includes('redis') ? createTestRedis() : null;
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     const one = next;
     const playing = (async () => {
       const redisUrl = one.backend === 'redis' ? ((await redis)?.url ?? null) : null;
-      return playCase(one, { stage, victims, redisUrl });
+      return playCase(one, { stage, victims, database: await database, redisUrl });
     })();
     const played = await playing.catch(() => null);
+    // Nobody knows what was left in it.
+    if (played === null) database = createTestDatabase();
     ended.push({ case: one, played });
     results.get(one.id)?.resolve(playing);
   }

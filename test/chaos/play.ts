@@ -7,7 +7,7 @@ import pg from 'pg';
 import { type Client, openClient, startWorkerProcess, type WorkerProcess } from '../../src/app.js';
 import type { Gap, OnGap } from '../../src/engine/gaps.js';
 import { quietLog } from '../support/quiet-log.js';
-import { createTestDatabase } from '../support/services.js';
+import type { TestDatabase } from '../support/services.js';
 import { type Case, canPressRetry, crashesToDeath, targetSeq } from './cases.js';
 import { castOf } from './cast.js';
 import { type Dashboard, openDashboard } from './dashboard.js';
@@ -51,6 +51,8 @@ const endsWithinLooks = 1_200;
 export interface Props {
   stage: Stage;
   victims: Victims;
+  /** Empty; and so it is left. */
+  database: TestDatabase;
   /** Null: the queue lives in Postgres. */
   redisUrl: string | null;
 }
@@ -69,8 +71,7 @@ export async function playCase(played: Case, props: Props): Promise<Played> {
 }
 
 async function openScene(played: Case, props: Props) {
-  const { redisUrl } = props;
-  const database = await createTestDatabase();
+  const { database, redisUrl } = props;
   const services = { databaseUrl: database.url, redisUrl };
   const pool = new pg.Pool({ connectionString: database.url, max: 2, application_name: 'the checker' });
   pool.on('error', () => {});
@@ -88,7 +89,7 @@ async function openScene(played: Case, props: Props) {
       await client.close();
       await dashboard.close();
       await pool.end();
-      await database.drop();
+      await database.clear();
     },
   };
 }

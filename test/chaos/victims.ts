@@ -25,7 +25,7 @@ export class Victims {
   }
 
   static async open(): Promise<Victims> {
-    return new Victims(await compile(undefined, 'test/chaos'));
+    return new Victims(await compile(undefined, ['test/chaos/victim.ts']));
   }
 
   /**
@@ -41,14 +41,22 @@ export class Victims {
     const child = await loading;
     const isOver = () => child.exitCode !== null || child.signalCode !== null;
     let isUp = false;
+    let nowUp = () => {};
+    const up = new Promise<void>((resolve) => {
+      nowUp = resolve;
+    });
     child.on('message', (said: Said) => {
       if ('line' in said) at.keep(said.line);
-      else if ('ready' in said) isUp = true;
+      else if ('ready' in said) {
+        isUp = true;
+        nowUp();
+      }
     });
     try {
       await this.starts.pass(async () => {
         child.send(order, () => {});
-        await until('a worker process to be up', at.looks, () => isUp || isOver());
+        // The next one starts at once, and not at the next look.
+        await Promise.race([up, until('a worker process to be up', at.looks, () => isUp || isOver())]);
       });
       await at.whenUp();
       await until(`a worker to kill itself ${order.strike.gap} of step ${order.strike.seq}`, at.looks, async () => {

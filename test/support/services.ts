@@ -14,6 +14,8 @@ export type QueueBackend = 'postgres' | 'redis';
 export interface TestDatabase {
   url: string;
   name: string;
+  /** Empties a migrated one, its queue as well; fails when clients are still connected. */
+  clear(): Promise<void>;
   /** Fails, after dropping it, when clients are still connected. Runs by itself after the file, too. */
   drop(): Promise<void>;
 }
@@ -48,20 +50,36 @@ export async function createTestDatabase(options: { empty?: boolean } = {}): Pro
   const url = new URL(databaseUrl);
   url.pathname = `/${name}`;
   const drop = once(() => admin(databaseUrl, (client) => dropDatabase(client, name)));
-  return { url: url.href, name, drop };
+  return { url: url.href, name, clear: () => admin(url.href, (client) => clearDatabase(client, name)), drop };
+}
+
+/** For who needs many, one after the other: to make one and to drop it takes a checkpoint of the whole server each. */
+async function clearDatabase(client: pg.Client, name: string): Promise<void> {
+  failOnLeak(`database ${name}`, await clientsLeft(client, name));
+  const { rows } = await client.query<{ tables: string }>(
+    `SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') AS tables FROM pg_tables
+      WHERE schemaname IN ('pawl', 'bullmq') AND tablename !~ 'migration|version|instance'`,
+  );
+  await client.query(
+    `TRUNCATE ${rows[0]?.tables} RESTART IDENTITY CASCADE; UPDATE pawl.instance SET queue_epoch = DEFAULT`,
+  );
 }
 
 async function dropDatabase(client: pg.Client, name: string): Promise<void> {
-  const left = await eventuallyNone(async () => {
+  const left = await clientsLeft(client, name);
+  await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+  failOnLeak(`database ${name}`, left);
+}
+
+async function clientsLeft(client: pg.Client, name: string): Promise<string[]> {
+  return eventuallyNone(async () => {
     const found = await client.query<{ application_name: string; state: string; query: string }>(
       `SELECT application_name, state, left(query, 200) AS query FROM pg_stat_activity
-        WHERE datname = $1 AND backend_type = 'client backend'`,
+        WHERE datname = $1 AND backend_type = 'client backend' AND pid <> pg_backend_pid()`,
       [name],
     );
     return found.rows.map((row) => `${row.application_name || '(no name)'}, ${row.state}: ${row.query}`);
   });
-  await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
-  failOnLeak(`database ${name}`, left);
 }
 
 /** A Redis database number of its own. Fails where no Redis was found: ask `queueBackends` first. */
