@@ -58,6 +58,7 @@ const saysNothing: ReadonlySet<string> = new Set([
   'tool_disabled',
   'tool_out',
   'objection',
+  'no_plan',
   'aborted',
 ]);
 

@@ -175,7 +175,7 @@ describe('an agent that plans', () => {
       const plan = given[callIndex - 1];
       return plan === undefined ? 'done' : { calls: [{ name: 'update_plan', arguments: { plan } }] };
     });
-    await town.startWorker({ agents: [agent({ mode: 'plan', loop: { toolFailures: 9 } })], llm: model });
+    await town.startWorker({ agents: [agent({ mode: 'plan' })], llm: model });
     const id = await town.start({ agent: 'reader' });
     expect(await town.settled(id)).toMatchObject({ status: 'completed', output: 'done' });
     expect(lastWordOf(model.requests.at(-1))).toBe(words.planUnusable(1_500));
