@@ -52,8 +52,8 @@ const minutes = values.minutes === undefined ? null : Number(values.minutes);
 if (minutes !== null && !(minutes > 0)) refuse(`--minutes is a number above 0, not ${values.minutes}`);
 
 const plan = values.quick
-  ? { rounds: 3, runs: 150, warmUpRuns: 50, aloneRuns: 5, growthRounds: 1, tries: 1, memorySeconds: 10, starts: 3 }
-  : { rounds: 5, runs: 500, warmUpRuns: 100, aloneRuns: 20, growthRounds: 3, tries: 3, memorySeconds: 60, starts: 5 };
+  ? { rounds: 3, runs: 150, warmUpMs: 3_000, aloneRuns: 5, growthRounds: 1, tries: 1, memorySeconds: 10, starts: 3 }
+  : { rounds: 5, runs: 500, warmUpMs: 15_000, aloneRuns: 20, growthRounds: 3, tries: 3, memorySeconds: 60, starts: 5 };
 const memorySeconds = minutes === null ? plan.memorySeconds : minutes * 60;
 const settings = {
   steps: 20,
@@ -110,12 +110,12 @@ async function measureAll(): Promise<Results> {
       results.notMeasured[name] = reason;
     }
   };
-  const { runs, warmUpRuns, aloneRuns } = plan;
-  const load = { concurrency: 50, steps: 20 };
+  const { runs, aloneRuns } = plan;
+  const load = { warmUpMs: plan.warmUpMs, concurrency: 50, steps: 20 };
 
   for (let round = 1; round <= plan.rounds; round++) {
     for (const peer of peers) {
-      const ask = { measure: 'throughput', peer, runs, warmUpRuns, aloneRuns, ...load } as const;
+      const ask = { measure: 'throughput', peer, runs, aloneRuns, ...load } as const;
       const into = entryOf(results.throughput, peer);
       await attempt(peer, into, () => player.measure<Throughput>(`${peer}, round ${round}`, ask));
     }

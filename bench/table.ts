@@ -76,7 +76,10 @@ export function growthRows({ results }: Summary): string[][] {
 export function partsRows(parts: Parts): string[][] {
   return [
     ['of a step', ''],
-    ['processor time of the worker process', `${whole(parts.workerUs)} µs`],
+    [
+      'processor time of the worker process',
+      `${whole(parts.workerUs)} µs; in its first two thousand steps ${whole(parts.coldWorkerUs)} µs`,
+    ],
     ['processor time of Redis', `${whole(parts.redisUs)} µs in ${parts.redisCommands.toFixed(1)} commands`],
     ['processor time of Postgres', `${whole(parts.postgresUs)} µs in ${parts.commits.toFixed(2)} transactions`],
     ["Postgres's log", `${whole(parts.walBytes)} bytes`],

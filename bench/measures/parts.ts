@@ -5,12 +5,14 @@ import { cpuMs } from '../machine.js';
 import { openPawl } from '../peers/pawl.js';
 import { Work } from '../work.js';
 import type { PartsTask } from './task.js';
-import { namesOf } from './throughput.js';
+import { namesOf, warmUp } from './throughput.js';
 
 export interface Parts {
   stepsPerSecond: number;
   /** Microseconds of one processor, a step. */
   workerUs: number;
+  /** Of a process that has just begun, whose code is not compiled yet: over its first two thousand steps. */
+  coldWorkerUs: number;
   redisUs: number;
   postgresUs: number;
   /** Of a step. */
@@ -30,7 +32,11 @@ export async function measureParts(task: PartsTask): Promise<Parts> {
   const work = new Work();
   const open = () => openPawl({ databaseUrl, redisUrl, concurrency, work }, redisUrl);
   const warm = await open();
-  await warm.play(namesOf('warm', 100), steps);
+  const cold = namesOf('cold', 100);
+  const coldFrom = process.cpuUsage();
+  await warm.play(cold, steps);
+  const coldWorkerUs = microsecondsOf(process.cpuUsage(coldFrom)) / (cold.length * steps);
+  await warmUp(task.warmUpMs, (name) => warm.play(namesOf(name, 50), steps));
   // Postgres counts for sure what a connection did when the connection ends.
   await warm.close();
   const client = new pg.Client(databaseUrl);
@@ -51,6 +57,7 @@ export async function measureParts(task: PartsTask): Promise<Parts> {
   return {
     stepsPerSecond: all / seconds,
     workerUs: perStep('workerMs') * 1_000,
+    coldWorkerUs,
     redisUs: perStep('redisMs') * 1_000,
     postgresUs: perStep('postgresMs') * 1_000,
     walBytes: perStep('wal'),
@@ -79,6 +86,10 @@ async function othersOf(client: pg.Client): Promise<number> {
   return rows[0]?.n ?? 0;
 }
 
+function microsecondsOf({ user, system }: NodeJS.CpuUsage): number {
+  return user + system;
+}
+
 type Look = Awaited<ReturnType<typeof look>>;
 
 async function look({ postgresPid, redisPid, redisUrl }: PartsTask, client: pg.Client) {
@@ -88,9 +99,8 @@ async function look({ postgresPid, redisPid, redisUrl }: PartsTask, client: pg.C
        from pg_stat_database d, pg_stat_user_tables t where d.datname = current_database() group by d.xact_commit`,
   );
   const row = rows[0];
-  const { user, system } = process.cpuUsage();
   return {
-    workerMs: (user + system) / 1_000,
+    workerMs: microsecondsOf(process.cpuUsage()) / 1_000,
     redisMs: await cpuMs(redisPid),
     postgresMs: await cpuMs(postgresPid),
     commands: await redisCommands(redisUrl),

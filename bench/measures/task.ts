@@ -20,7 +20,7 @@ export interface ThroughputTask extends Services {
   concurrency: number;
   runs: number;
   steps: number;
-  warmUpRuns: number;
+  warmUpMs: number;
   aloneRuns: number;
 }
 
@@ -34,6 +34,7 @@ export interface GrowthTask extends Services {
 export interface WorkersTask extends Services {
   measure: 'workers';
   workers: number;
+  warmUpMs: number;
   concurrency: number;
   runs: number;
   steps: number;
@@ -48,6 +49,7 @@ export interface MemoryTask extends Services {
 
 export interface PartsTask extends Services {
   measure: 'parts';
+  warmUpMs: number;
   concurrency: number;
   runs: number;
   steps: number;

@@ -30,7 +30,7 @@ export async function measureThroughput(task: ThroughputTask): Promise<Throughpu
     played.push({ runs: names, steps });
   };
 
-  await play('warm', Math.ceil(task.warmUpRuns * share));
+  await warmUp(task.warmUpMs, (name) => play(name, 50));
   const gaps: number[] = [];
   for (let n = 1; n <= task.aloneRuns; n++) {
     work.times = [];
@@ -52,6 +52,15 @@ export async function measureThroughput(task: ThroughputTask): Promise<Throughpu
     aloneMs: median(gaps),
     bytesPerRun: records ? bytes / runs : null,
   };
+}
+
+/**
+ * Plays until the time is over: what a process does in its first seconds, while its code is compiled bit by bit, is not what
+ * it does for the rest of its days.
+ */
+export async function warmUp(ms: number, play: (name: string) => Promise<void>): Promise<void> {
+  const until = performance.now() + ms;
+  for (let n = 1; n === 1 || performance.now() < until; n++) await play(`warm${n}-`);
 }
 
 export function namesOf(name: string, count: number): string[] {

@@ -4,7 +4,7 @@ import { migrate } from '../../src/app.js';
 import { createPawl } from '../../src/index.js';
 import { startRuns } from '../peers/pawl.js';
 import type { WorkersTask } from './task.js';
-import { namesOf } from './throughput.js';
+import { namesOf, warmUp } from './throughput.js';
 import { startWorkerChild } from './worker-process.js';
 
 export interface Workers {
@@ -18,11 +18,15 @@ export async function measureWorkers(task: WorkersTask): Promise<Workers> {
   const workers = await Promise.all(Array.from({ length: task.workers }, start));
   const client = createPawl({ databaseUrl, redisUrl });
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
-  await startRuns(client, namesOf('warm', Math.ceil(runs / 4)), steps);
-  await untilCompleted(pool, Math.ceil(runs / 4));
+  let warmed = 0;
+  await warmUp(task.warmUpMs, async (name) => {
+    await startRuns(client, namesOf(name, 50), steps);
+    warmed += 50;
+    await untilCompleted(pool, warmed);
+  });
   const began = performance.now();
   await startRuns(client, namesOf('run', runs), steps);
-  await untilCompleted(pool, Math.ceil(runs / 4) + runs);
+  await untilCompleted(pool, warmed + runs);
   const seconds = (performance.now() - began) / 1_000;
   await client.close();
   await pool.end();
