@@ -113,6 +113,21 @@ describe('a run that outgrows its window', () => {
     town.check(id);
   });
 
+  it('is asked for its summary without the schema of its answer, which a provider would hold it to', async () => {
+    const model = llm((request, context) => {
+      const reply = sumsUpWith(() => 'Pages hold x.')(request, context);
+      return reply === 'read' ? '{"read":12}' : reply;
+    });
+    const output = z.object({ read: z.number() });
+    await town.startWorker({ agents: [agent({ tools: [long], context: small, output })], llm: model });
+    const id = await town.start({ agent: 'reader' });
+    expect(await town.settled(id)).toMatchObject({ status: 'completed', output: '{"read":12}' });
+    const [summing, others] = [model.requests.filter(wantsSummary), model.requests.filter((one) => !wantsSummary(one))];
+    expect(summing.map(({ outputSchema }) => outputSchema)).toEqual(summing.map(() => null));
+    expect(summing.length).toBeGreaterThan(0);
+    expect(others.every(({ outputSchema }) => outputSchema !== null)).toBe(true);
+  });
+
   it.each([
     ['is empty', () => ({ text: '   ' })],
     ['is a call', () => ({ calls: [{ name: 'read', arguments: { page: 1 } }] })],

@@ -196,6 +196,24 @@ describe('an agent that plans', () => {
     town.check(id);
   });
 
+  it('plans for each run of a thread by itself, after what was said before', async () => {
+    const model = llm((request) => {
+      const runs = request.messages.filter(({ role }) => role === 'user').length;
+      return wantsPlan(request) ? `1. do task ${runs}` : `task ${runs} is done`;
+    });
+    await town.startWorker({ agents: [agent({ mode: 'plan' })], llm: model });
+    for (const input of ['task 1', 'task 2']) {
+      const id = await town.start({ agent: 'reader', input, threadId: 'desk' });
+      await town.settled(id);
+      town.check(id);
+    }
+    expect(model.requests.at(-1)?.messages.map(({ content }) => content)).toEqual([
+      ...['task 1', 'task 1 is done'],
+      `task 2\n\n${words.plan('1. do task 2')}`,
+    ]);
+    expect(model.requests).toHaveLength(4);
+  });
+
   it.each<Gap>(['after_claim', 'after_call', 'after_record'])(
     'plans once where its worker is killed %s of the plan',
     async (gap) => {
