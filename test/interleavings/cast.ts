@@ -4,6 +4,7 @@
  */
 import { type Agent, defineAgent } from '../../src/core/agent.js';
 import type { Message } from '../../src/core/message.js';
+import { crashLimit } from '../../src/core/step.js';
 import { defineTool, type ToolContext } from '../../src/core/tool.js';
 import { wordsOf } from '../../src/core/words.js';
 import type { Llm, LlmRequest } from '../../src/ports.js';
@@ -12,6 +13,8 @@ import type { Llm, LlmRequest } from '../../src/ports.js';
 export interface Outside {
   /** A call that has its turn of the scheduler, made by whoever holds the place now. */
   act<T>(place: number, what: string, act: () => T): Promise<T>;
+  /** Whoever holds the place dies. */
+  die(place: number): void;
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   /** What was done, in order. */
   effects: Effect[];
@@ -33,10 +36,18 @@ export const tasks: Record<string, readonly (readonly string[])[]> = {
   pay: [['pay'], ['look']],
   long: [['look'], ['step', 'look']],
   short: [],
+  // Takes its process down.
+  mine: [['mine', 'look']],
+  // Fails for good.
+  fail: [['fail'], ['look']],
   // Outgrows its window.
   tall: Array.from({ length: 8 }, () => ['read']),
 };
 const takesMs: Record<string, number> = { look: 700, step: 400, pay: 900, read: 200 };
+/** Calls of a mine that are the last of their process: the step is dead by then, and an operator has it tried again. */
+const mineKills = 1 + crashLimit;
+const failAttempts = 3;
+const failure = 'it is broken';
 /** What makes a history tall: a line would not halve it, so it is not shortened. */
 const padding = '.'.repeat(300);
 const context = { windowTokens: 3_600, keepTurns: 1 };
@@ -55,8 +66,11 @@ export function agentsOf(place: number): Agent[] {
     if (world === null) throw new Error('there is no play');
     await world.act(place, `${tool} begins`, () => {
       world.effects.push({ tool, runId, seq: stepSeq, key: idempotencyKey });
+      const calls = world.effects.filter((effect) => effect.runId === runId && effect.seq === stepSeq).length;
+      if (tool === 'mine' && calls <= mineKills) world.die(place);
     });
     await world.sleep(takesMs[tool] ?? 0, signal);
+    if (tool === 'fail') throw new Error(failure);
     return tool === 'read' ? `${resultOf(tool)}${padding}` : resultOf(tool);
   };
   const tool = (name: string, rest: { effect: 'idempotent' | 'once'; sequential?: boolean }) =>
@@ -64,6 +78,8 @@ export function agentsOf(place: number): Agent[] {
       name,
       description: 'does it',
       ...(rest.effect === 'once' ? { timeoutMs: 6_000 } : { attempts }),
+      // Nothing but its throws ends a call of it.
+      ...(name === 'fail' ? { attempts: failAttempts, timeoutMs: 600_000 } : {}),
       ...rest,
       execute: (_, context) => done(name, context),
     });
@@ -79,6 +95,8 @@ export function agentsOf(place: number): Agent[] {
     tools: [
       tool('look', { effect: 'idempotent' }),
       tool('read', { effect: 'idempotent' }),
+      tool('mine', { effect: 'idempotent' }),
+      tool('fail', { effect: 'idempotent' }),
       tool('step', { effect: 'idempotent', sequential: true }),
       tool('pay', { effect: 'once' }),
     ],
@@ -96,9 +114,12 @@ interface Known {
   results: Record<string, string>;
 }
 
+/** What each reply costs. */
+export const billed = { inputTokens: 7, outputTokens: 3 };
+
 /** A model that asks for the turns of its task and then says what it was shown; what it sums up is what it knows. */
 export function modelOf(onRequest: (request: LlmRequest) => void): Llm {
-  const usage = { inputTokens: 7, cachedInputTokens: 0, outputTokens: 3, costUsd: null, estimated: false };
+  const usage = { ...billed, cachedInputTokens: 0, costUsd: null, estimated: false };
   return {
     async complete(request) {
       onRequest(request);
@@ -145,5 +166,6 @@ export function answerOf(shown: readonly string[]): string {
 }
 
 export function expectedAnswer(task: string): string {
-  return answerOf((tasks[task] ?? []).flat().map(resultOf));
+  const failed = wordsOf('en').toolThrew('fail', failure, failAttempts);
+  return answerOf((tasks[task] ?? []).flat().map((tool) => (tool === 'fail' ? failed : resultOf(tool))));
 }

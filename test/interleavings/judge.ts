@@ -3,17 +3,23 @@
  * of each request to the model. Answers with sentences that begin with the invariant's name.
  */
 import { isFinal } from '../../src/core/run.js';
-import type { LlmRequest, Store } from '../../src/ports.js';
+import { type AttemptRecord, crashLimit, type StepState } from '../../src/core/step.js';
+import type { ClaimRequest, LlmRequest, Store } from '../../src/ports.js';
 import { inOrder, type RunRows } from '../../src/testing/memory-runs.js';
 import type { Tables } from '../../src/testing/memory-store.js';
 import { brokenInvariants } from '../support/invariants.js';
-import { type Effect, expectedAnswer } from './cast.js';
+import { billed, type Effect, expectedAnswer } from './cast.js';
+import { deathMs } from './process.js';
 
 export class Judge {
   readonly #broken = new Set<string>();
   /** What is recorded of each run and may not change any more. */
   readonly #recorded = new Map<string, string>();
   readonly #writes = new Map<string, number>();
+  /** The last claim of each step that was given. */
+  readonly #claims = new Map<string, ClaimRequest>();
+  readonly #dead = new Set<string>();
+  #replies = 0;
 
   constructor(
     private readonly tables: Tables,
@@ -28,7 +34,7 @@ export class Judge {
     return [...this.#broken];
   }
 
-  /** The store, each claim looked at as it is given (I11). */
+  /** The store, each claim looked at as it is given (I11, section 2). */
   watching(store: Store): Store {
     return {
       ...store,
@@ -37,13 +43,28 @@ export class Judge {
         if (answer.claimed && (answer.run.endingAs !== null || answer.run.pauseAt !== null)) {
           this.found(`I11: a step of run ${request.runId}, which is ending or paused, was claimed`);
         }
+        if (answer.claimed) this.#claimed(request);
         return answer;
       },
     };
   }
 
+  /** A job of an older dispatch claims nothing; only a recorded retry leaves the dispatch as it was. */
+  #claimed(request: ClaimRequest): void {
+    const { runId, seq, dispatch, token } = request;
+    const before = this.#claims.get(`${runId}.${seq}`);
+    this.#claims.set(`${runId}.${seq}`, request);
+    if (before === undefined || before.token === token || before.dispatch < dispatch) return;
+    const ended = this.tables.runs.get(runId)?.attempts.find((attempt) => attempt.token === before.token);
+    if (ended?.endedBy === 'failure' && ended.recorded && before.dispatch === dispatch) return;
+    this.found(
+      `section 2: step ${seq} of ${runId} was claimed by its job ${dispatch}, after its job ${before.dispatch}`,
+    );
+  }
+
   /** I7: each call has its result before the model is asked again. */
   asked({ messages }: LlmRequest): void {
+    this.#replies += 1;
     const open = new Set<string>();
     for (const message of messages) {
       if (message.role === 'assistant') for (const { id } of message.toolCalls) open.add(id);
@@ -58,6 +79,7 @@ export class Judge {
   look(): void {
     const held = [...this.tables.runs.values()].filter(({ run }) => run.holdsThread).length;
     if (held > 1) this.found(`section 8: ${held} runs have the thread`);
+    this.#lookAtTheDead();
     for (const [id, rows] of this.tables.runs) {
       if (this.#writes.get(id) === rows.run.writes) continue;
       this.#writes.set(id, rows.run.writes);
@@ -80,6 +102,23 @@ export class Judge {
     }
   }
 
+  /** Section 7: only a heart that stood still is declared dead. */
+  #lookAtTheDead(): void {
+    for (const { id, state, endedAt, beatAt } of this.tables.workers.values()) {
+      if (state !== 'dead' || this.#dead.has(id)) continue;
+      this.#dead.add(id);
+      const stillMs = (endedAt?.getTime() ?? 0) - beatAt.getTime();
+      if (stillMs < deathMs) this.found(`section 7: ${id} was declared dead ${stillMs} ms after a beat`);
+    }
+  }
+
+  /** I10: what was answered was billed, whoever heard of it; a call that was lost counts as what was reserved for it. */
+  atEndOfAll(): void {
+    const counted = [...this.tables.runs.values()].reduce((sum, { run }) => sum + run.usage.inputTokens, 0);
+    const owed = this.#replies * billed.inputTokens;
+    if (counted < owed) this.found(`I10: the runs count ${counted} tokens of prompts and were billed ${owed}`);
+  }
+
   atEnd(id: string): void {
     const rows = this.tables.runs.get(id);
     if (rows === undefined) return this.found(`I3: run ${id} is lost`);
@@ -94,6 +133,28 @@ export class Judge {
     if (run.status === 'failed') this.found(`section 5: ${id} failed, ${run.reason}`);
     this.#checkEnd(id, rows);
     this.#checkEffects(id, rows);
+    this.#checkCounts(id, rows);
+  }
+
+  /** Section 5: a step counts what its attempts say since its last redrive. I4: who recorded an end was not too late. */
+  #checkCounts(id: string, { steps, attempts, events }: RunRows): void {
+    for (const { token, recorded, lateNote } of attempts)
+      if (recorded && lateNote !== null) this.found(`I4: the record of ${token} in ${id} did not find its receipt`);
+    for (const step of steps.values()) {
+      const done = events.find(({ type, seq }) => type === 'step.completed' && seq === step.seq)?.id;
+      const revived = events.findLast(
+        ({ type, id: at }) => type === 'run.redriven' && (done === undefined || at < done),
+      );
+      const since = revived?.at.getTime() ?? Number.NEGATIVE_INFINITY;
+      const mine = attempts.filter(({ seq, startedAt }) => seq === step.seq && startedAt.getTime() >= since);
+      const counted = countsOf(step, mine);
+      if (step.status === 'completed' && (step.failures !== counted.failures || step.crashes !== counted.crashes))
+        this.found(
+          `section 5: step ${step.seq} of ${id} counts ${step.failures} failures and ${step.crashes} crashes, its attempts ${counted.failures} and ${counted.crashes}`,
+        );
+      if (counted.crashes > crashLimit || counted.failures > step.maxAttempts)
+        this.found(`section 5: step ${step.seq} of ${id} went on after its last attempt`);
+    }
   }
 
   /** I2: one end after the last redrive, and nothing after it. */
@@ -129,4 +190,20 @@ export class Judge {
     const attempts = rows.attempts.map(({ lateNote: _, usage: __, ...attempt }) => attempt);
     return JSON.stringify([run, steps, rows.messages, rows.events, attempts]);
   }
+}
+
+/** Only a suspect's crash counts: the first makes a suspect, and a recorded failure clears it. */
+function countsOf({ effect }: StepState, attempts: readonly AttemptRecord[]): { failures: number; crashes: number } {
+  const counts = { failures: 0, crashes: 0 };
+  let suspect = false;
+  for (const { endedBy, recorded } of [...attempts].sort((a, b) => a.startedAt.getTime() - b.startedAt.getTime())) {
+    if (endedBy === 'failure' && effect !== 'once') {
+      counts.failures += 1;
+      if (recorded) suspect = false;
+    } else if (endedBy === 'crash') {
+      if (suspect) counts.crashes += 1;
+      suspect = true;
+    }
+  }
+  return counts;
 }

@@ -100,6 +100,7 @@ class Play {
     enter({
       effects: this.effects,
       sleep: (ms, signal) => this.clock.sleep(ms, signal),
+      die: (place) => this.alive[place]?.kill(),
       act: (place, what, act) => {
         const caller = this.alive[place];
         return caller == null ? new Promise(() => {}) : this.scheduler.call(caller, 'outside', what, act);
@@ -227,7 +228,7 @@ class Play {
     this.tables.reachable = true;
     this.queue.setReachable(true);
     let untilMs = this.clock.monotonicMs() + settlesWithinMs;
-    for (let actions = 0; this.goesOn() || this.someFrozen(); actions++) {
+    for (let actions = 0; this.goesOn() || this.someFailed() || this.someFrozen(); actions++) {
       await this.scheduler.step();
       this.judge.look();
       for (const id of this.runIds) if (await this.answer(id)) untilMs = this.clock.monotonicMs() + settlesWithinMs;
@@ -238,6 +239,12 @@ class Play {
       }
     }
     for (const id of this.runIds) this.judge.atEnd(id);
+    this.judge.atEndOfAll();
+  }
+
+  /** An operator has it tried again. */
+  private someFailed(): boolean {
+    return this.runIds.some((id) => this.rows(id).run.status === 'failed');
   }
 
   private someFrozen(): boolean {

@@ -27,7 +27,7 @@ export interface Ground {
 
 const beatEveryMs = 2_000;
 const maintainEveryMs = 2_000;
-const deathMs = 8_000;
+export const deathMs = 8_000;
 const stallMs = 30_000;
 
 export class Process implements Caller {

@@ -46,6 +46,40 @@ describe('whatever is called in whatever order, lost, killed and frozen', () => 
         };
       },
     ],
+    [
+      'hearts that are taken for dead though they beat',
+      ({ tables, watch }) => {
+        const { liveWorkers, declareDead } = watch;
+        watch.liveWorkers = async () => (await liveWorkers()).map((worker) => ({ ...worker, beat: 0 }));
+        watch.declareDead = async (id) => declareDead(id, tables.workers.get(id)?.beat ?? 0);
+      },
+    ],
+    [
+      'calls that were lost and cost nothing',
+      ({ tables, store }) => {
+        const { change } = store;
+        store.change = async (runId, scope, rule, options) => {
+          const before = tables.runs.get(runId)?.run.usage;
+          const changed = await change(runId, scope, rule, options);
+          const run = tables.runs.get(runId)?.run;
+          if (options?.receipt === undefined && run !== undefined && before !== undefined) run.usage = before;
+          return changed;
+        };
+      },
+    ],
+    [
+      'jobs of old dispatches that claim their steps',
+      ({ tables, store }) => {
+        const { change } = store;
+        store.change = async (runId, scope, rule, options) => {
+          const before = new Map([...(tables.runs.get(runId)?.steps ?? [])].map(([seq, step]) => [seq, step.dispatch]));
+          const changed = await change(runId, scope, rule, options);
+          for (const [seq, dispatch] of before)
+            Object.assign(tables.runs.get(runId)?.steps.get(seq) ?? {}, { dispatch });
+          return changed;
+        };
+      },
+    ],
   ])('finds out %s', { timeout: 60_000 }, async (_name, spoil) => {
     for (let seed = 0; seed < 2_000; seed++) {
       if ((await playOne(seed, spoil)).broken.length > 0) return;
