@@ -231,24 +231,24 @@ describe('the command line by itself', () => {
       {
         'throws.ts': "throw new Error('no licence');",
         'twins.ts': `${head}export default defineConfig({ agents: [${agent}, ${agent}] });`,
-        'plan.ts': `${head}export default defineConfig({ agents: [defineAgent({ name: 'a', instructions: 'x', mode: 'plan' })] });`,
+        'approval.ts': `import { defineTool } from 'pawl';\nexport default defineTool({ name: 'a', description: 'x', approval: true, execute: () => 1 });`,
         'fine.ts': `${head}export default defineConfig({ agents: [${agent}] });`,
       },
       env,
     );
-    const [missing, throws, twins, plan, key] = await Promise.all([
+    const [missing, throws, twins, approval, key] = await Promise.all([
       pawl(['worker']),
       pawl(['worker'], { PAWL_CONFIG: 'throws.ts' }),
       pawl(['worker'], { PAWL_CONFIG: 'twins.ts' }),
-      pawl(['worker'], { PAWL_CONFIG: 'plan.ts' }),
+      pawl(['worker'], { PAWL_CONFIG: 'approval.ts' }),
       pawl(['worker'], { PAWL_CONFIG: 'fine.ts', OPENAI_BASE_URL: '' }),
     ]);
     expect(missing?.err).toContain('there is no pawl.config.ts in');
     expect(throws?.err).toMatch(/throws\.ts cannot be loaded .*: no licence/);
     expect(twins?.err).toContain('two agents are named a');
-    expect(plan?.err).toContain('mode is not built in this version');
+    expect(approval?.err).toContain('approval is not built in this version');
     expect(key?.err).toContain('OPENAI_API_KEY');
-    for (const ended of [missing, throws, twins, plan, key]) expect(ended).toMatchObject({ exit: 2, out: '' });
+    for (const ended of [missing, throws, twins, approval, key]) expect(ended).toMatchObject({ exit: 2, out: '' });
   });
 
   it('starts a worker by its role from workers/, too, and ends it in good order', async () => {
