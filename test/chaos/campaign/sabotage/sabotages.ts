@@ -237,6 +237,30 @@ export const sabotages: Sabotage[] = [
     caughtBy: ['section 7'],
   },
   {
+    name: 'kept for everyone',
+    breaks: "a result that a tool keeps is given to other agents' calls as well",
+    edits: [
+      {
+        file: 'src/engine/perform-tool.ts',
+        find: 'const what = [agent.name, agent.version, name, description,',
+        put: 'void agent;\n  const what = [name, description,',
+      },
+    ],
+    caughtBy: ['section 3'],
+  },
+  {
+    name: 'withdrawal unheard',
+    breaks: 'a step that was planned before its tool was withdrawn calls it all the same',
+    edits: [
+      {
+        file: 'src/engine/perform-tool.ts',
+        find: 'if (!claim.step.unknown && isWithdrawn(claim.stops, agent.name, tool.name)) {',
+        put: 'if (isWithdrawn([], agent.name, tool.name)) {',
+      },
+    ],
+    caughtBy: ['section 6'],
+  },
+  {
     name: 'secret told',
     breaks: "the model's key stands in the text of an error",
     edits: [
