@@ -18,12 +18,12 @@ export interface Words {
   toolThrew(name: string, message: string, tries: number): string;
   toolTimedOut(name: string, timeoutMs: number, tries: number): string;
   permissionDenied(name: string, message: string): string;
-  /** The tool refused permission before. */
-  closed(name: string): string;
+  /** The tool refused permission before. `tried`: an earlier attempt of this call may have taken effect. */
+  closed(name: string, tried?: boolean): string;
   /** An operator has withdrawn the tool. */
-  disabled(name: string): string;
+  disabled(name: string, tried?: boolean): string;
   /** The tool is out of order for all runs. */
-  outOfOrder(name: string): string;
+  outOfOrder(name: string, tried?: boolean): string;
   /** The tool's own check objects to the arguments. */
   objectedTo(name: string, objection: string): string;
   /** The run has made all the calls of the tool that it may make. */
@@ -164,12 +164,12 @@ const english: Words = {
     `${name} did not answer within ${seconds(timeoutMs)} s and was stopped. It may have done a part of its work.\n${anotherWay(tries)}`,
   permissionDenied: (name, message) =>
     `${name} was refused permission${message === '' ? '' : `: ${message}`}. Do not ask for it again in this run: do without it, or tell the user that permission is missing.`,
-  closed: (name) =>
-    `${name} was not called: it has refused permission in this run. Do not ask for it again: do without it, or tell the user that permission is missing.`,
-  disabled: (name) =>
-    `${name} was not called: an operator has withdrawn it. Do not ask for it again: do without it, or tell the user that it is not available.`,
-  outOfOrder: (name) =>
-    `${name} was not called: its calls fail in every run at the moment. Choose another way, or tell the user that it is out of order for now.`,
+  closed: (name, tried) =>
+    `${notCalled(name, tried)}: it has refused permission in this run. Do not ask for it again: do without it, or tell the user that permission is missing.`,
+  disabled: (name, tried) =>
+    `${notCalled(name, tried)}: an operator has withdrawn it. Do not ask for it again: do without it, or tell the user that it is not available.`,
+  outOfOrder: (name, tried) =>
+    `${notCalled(name, tried)}: its calls fail in every run at the moment. Choose another way, or tell the user that it is out of order for now.`,
   objectedTo: (name, objection) =>
     `${name} was not carried out: ${objection}\nCall it again with arguments that meet this, or choose another way.`,
   maxCalls: (name, most) =>
@@ -259,6 +259,14 @@ ${tools.join('\n')}`,
 };
 
 /** The second level of trying again: the model's, after the same call was tried as often as it may be. */
+function notCalled(name: string, tried = false): string {
+  return tried ? `${name} was not called again after a try that may have taken effect` : `${name} was not called`;
+}
+
+function notCalledInChinese(name: string, tried = false): string {
+  return tried ? `未再次调用 ${name}(先前的一次尝试可能已经生效)` : `未调用 ${name}`;
+}
+
 function anotherWay(tries: number): string {
   const times = tries === 1 ? 'once' : `${tries} times`;
   return `The call was tried ${times}. Choose another way: other arguments, a smaller step or another tool.`;
@@ -290,9 +298,12 @@ const chinese: Words = {
     `${name} 在 ${seconds(timeoutMs)} 秒内没有返回,已被中止。它可能已经完成了部分工作。\n${anotherWayInChinese(tries)}`,
   permissionDenied: (name, message) =>
     `${name} 没有权限${message === '' ? '' : `:${message}`}。本次运行中请不要再调用它:请不用它继续,或者告诉用户缺少权限。`,
-  closed: (name) => `未调用 ${name}:它在本次运行中已拒绝授权。请不要再调用它:请不用它继续,或者告诉用户缺少权限。`,
-  disabled: (name) => `未调用 ${name}:它已被管理员停用。请不要再调用它:请不用它继续,或者告诉用户它不可用。`,
-  outOfOrder: (name) => `未调用 ${name}:它目前在所有运行中都调用失败。请换一种方式,或者告诉用户它暂时不可用。`,
+  closed: (name, tried) =>
+    `${notCalledInChinese(name, tried)}:它在本次运行中已拒绝授权。请不要再调用它:请不用它继续,或者告诉用户缺少权限。`,
+  disabled: (name, tried) =>
+    `${notCalledInChinese(name, tried)}:它已被管理员停用。请不要再调用它:请不用它继续,或者告诉用户它不可用。`,
+  outOfOrder: (name, tried) =>
+    `${notCalledInChinese(name, tried)}:它目前在所有运行中都调用失败。请换一种方式,或者告诉用户它暂时不可用。`,
   objectedTo: (name, objection) => `${name} 未执行:${objection}\n请用符合要求的参数重新调用,或者换一种方式。`,
   maxCalls: (name, most) => `未执行:${name} 在一次运行中最多可调用 ${most} 次,已经用完。请用已有的结果继续。`,
   notStarted: (name, message) => `${name} 未能开始,什么也没有做${message === '' ? '' : `:${message}`}。`,

@@ -12,6 +12,7 @@ import type { Outcome, StorableText } from '../core/outcome.js';
 import { planRoom, readPlan, updatePlanName } from '../core/plan.js';
 import { countCharacters, type OutputPage, type PageAsked, readPageAsked, tellPage } from '../core/read-output.js';
 import { retryDelayMs } from '../core/retry.js';
+import type { StepState } from '../core/step.js';
 import { canonicalJson, cleanText, cutMiddle, toStorableText } from '../core/storable.js';
 import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
 import { isWithdrawn } from '../core/tool-stop.js';
@@ -43,10 +44,14 @@ export async function performTool(performance: ToolPerformance): Promise<Outcome
   if (tool === undefined)
     return failed(performance, 'unknown_tool', agent.words.unknownTool(claim.step.name, []), { retry: false });
   if (!claim.step.unknown && isDenied(claim.run.conduct, tool.name)) {
-    return failed(performance, 'permission_denied', agent.words.closed(tool.name), { retry: false });
+    return failed(performance, 'permission_denied', agent.words.closed(tool.name, mayHaveActed(claim.step)), {
+      retry: false,
+    });
   }
   if (!claim.step.unknown && isWithdrawn(claim.stops, agent.name, tool.name)) {
-    return failed(performance, 'tool_disabled', agent.words.disabled(tool.name), { retry: false });
+    return failed(performance, 'tool_disabled', agent.words.disabled(tool.name, mayHaveActed(claim.step)), {
+      retry: false,
+    });
   }
   const parsed = tool.parse(claim.step.input ?? '{}', agent.words);
   if (!parsed.ok) return failed(performance, 'invalid_arguments', parsed.fault, { retry: false });
@@ -56,6 +61,11 @@ export async function performTool(performance: ToolPerformance): Promise<Outcome
       : readOutput(performance, tool, parsed.args);
   }
   return claim.step.unknown ? settleUnknown(performance, tool, parsed) : execute(performance, tool, parsed);
+}
+
+/** Of an attempt before this one nobody knows for sure that it did nothing. */
+function mayHaveActed({ attempt, effect }: StepState): boolean {
+  return attempt > 1 && effect !== 'none';
 }
 
 async function readOutput(performance: ToolPerformance, tool: Tool, args: unknown): Promise<Outcome> {
@@ -95,7 +105,10 @@ async function execute(performance: ToolPerformance, tool: Tool, parsed: Parsed)
   const { claim, health } = performance;
   const healthOf = { agent: agent.name, tool, runId: claim.run.id };
   const may = claim.stops.length === 0 ? 'yes' : await health.mayCall(healthOf, claim.stops);
-  if (may === 'no') return failed(performance, 'tool_out', agent.words.outOfOrder(tool.name), { retry: false });
+  if (may === 'no') {
+    const text = agent.words.outOfOrder(tool.name, mayHaveActed(claim.step));
+    return failed(performance, 'tool_out', text, { retry: false });
+  }
   const raced = await raceCall(call, call.remainingMs(), (stop) =>
     tool.execute(args, contextOf(performance, stop, { reasoning, recalled })),
   );

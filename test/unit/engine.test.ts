@@ -1106,6 +1106,26 @@ describe('a tool that an operator has withdrawn', () => {
     town.check(id);
   });
 
+  it('was perhaps called by an attempt before, and the model is told that', async () => {
+    const model = llm(inTurn(asks('look'), 'without'));
+    const charge = defineTool({
+      name: 'look',
+      description: 'charges',
+      effect: 'idempotent',
+      execute: async () => {
+        await withdraw();
+        throw new Error('the reply was lost');
+      },
+    });
+    await town.startWorker({ agents: [agent([charge])], llm: model });
+    const id = await town.start({ agent: 'helper' });
+    await town.settled(id);
+    const told = model.requests.at(-1)?.messages.at(-1)?.content;
+    expect(told).toBe(wordsOf('en').disabled('look', true));
+    expect(told).toContain('may have taken effect');
+    town.check(id);
+  });
+
   it('is called by other agents, and again once it is given back, in the same run as well', async () => {
     const answers = [asks('look'), 'the end', asks('look'), asks('look'), asks('look'), 'the end'];
     const model = llm(() => {
