@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util';
 import { machineOf } from '../machine.js';
 import { startServices } from '../services.js';
+import { boundsOf, courses, playCourses, setsOfCourses, undercuts } from './bounds.js';
 import { loadOrders } from './data.js';
 import { playTasks, type Trial } from './play.js';
 import { startJudgementModel } from './server.js';
@@ -12,16 +13,17 @@ import type { Side } from './side.js';
 import { langgraph } from './sides/langgraph.js';
 import { pawl } from './sides/pawl.js';
 import { endingsOf, goalsOf, ratiosOf, type Summary, setsOf } from './summary.js';
-import { asTable } from './table.js';
+import { asTable, columned, courseRows } from './table.js';
 import { tasksOf } from './tasks.js';
 import { versionsOf } from './versions.js';
 import { writeDocs } from './write-docs.js';
 
-const usage = `npm run bench:judgement -- [--seed N] [--seeds N] [-o table|json|trials] [--write]
+const usage = `npm run bench:judgement -- [--seed N] [--seeds N] [-o table|json|trials|bounds] [--write]
   --seed N     the first seed of the model's lots (1)
   --seeds N    how many seeds are played, one after the other (3)
   --only TEXT  the tasks whose text holds this
-  -o FORMAT    table (the default), json, or trials: a line of JSON for each task, on stdout
+  -o FORMAT    table (the default), json, trials: a line of JSON for each task, on stdout, or bounds: what no
+               loop can better with this model, for which neither side is played
   --write      also writes docs/judgement.md and docs/judgement.json`;
 
 const { values } = parseArgs({
@@ -39,13 +41,25 @@ if (values.help) {
   process.exit(0);
 }
 const seeds = seedsOf(values.seed, values.seeds);
-if (!['table', 'json', 'trials'].includes(values.output)) refuse(`-o is table, json or trials, not ${values.output}`);
+if (!['table', 'json', 'trials', 'bounds'].includes(values.output))
+  refuse(`-o is table, json, trials or bounds, not ${values.output}`);
+if (values.write && values.output === 'bounds') refuse('--write takes what the sides did: leave -o bounds out');
 if (values.write && values.only !== '') refuse('--write takes all tasks: leave --only out');
 
 const sides: Record<string, Side> = { pawl, langgraph };
 const orders = loadOrders();
 const tasks = tasksOf(orders).filter(({ text }) => text.includes(values.only));
 if (tasks.length === 0) refuse(`--only: no task holds ${JSON.stringify(values.only)}`);
+
+const played = await playCourses(seeds, tasks, orders);
+const told = setsOfCourses(played);
+const toldCourses = Object.fromEntries(
+  Object.entries(courses).map(([name, one]) => [name, { ...one, sets: told[name as keyof typeof told] }]),
+);
+if (values.output === 'bounds') {
+  console.log(columned(courseRows({ courses: toldCourses })));
+  process.exit(0);
+}
 
 const services = await startServices();
 const model = await startJudgementModel({ pace: 1 });
@@ -82,14 +96,19 @@ async function playAll(): Promise<Trial[]> {
 }
 
 async function tell(trials: Trial[]): Promise<void> {
-  const told = Object.entries(sides).map(([name, { title, how, packages }]) => {
+  const toldSides = Object.entries(sides).map(([name, { title, how, packages }]) => {
     const own = trials.filter(({ side }) => side === name);
     return [name, { title, how, versions: versionsOf(packages), sets: setsOf(own), endings: endingsOf(own) }] as const;
   });
-  const bySide = Object.fromEntries(told);
-  const ratios = ratiosOf(setsOfSide('pawl'), setsOfSide('langgraph'));
-  const machine = await machineOf(services.versions);
-  const summary: Summary = { machine, seeds, sides: bySide, ratios, goals: goalsOf(ratios) };
+  const framework = setsOfSide('langgraph');
+  const ratios = ratiosOf(setsOfSide('pawl'), framework);
+  const { bounds, faultless: boundsWithoutMistakes } = boundsOf(played, framework);
+  const summary: Summary = {
+    ...{ machine: await machineOf(services.versions), seeds, sides: Object.fromEntries(toldSides) },
+    ...{ ratios, bounds, boundsWithoutMistakes, courses: toldCourses },
+    ...{ right: trials.filter(({ right }) => right).length, undercuts: undercuts(trials, played) },
+    goals: goalsOf({ ratios, bounds, boundsWithoutMistakes }),
+  };
   console.log(values.output === 'json' ? JSON.stringify(summary, null, 2) : asTable(summary));
   if (values.write) await writeDocs(summary);
 

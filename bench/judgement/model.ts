@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto';
 import type { Message } from '../../src/core/message.js';
 import type { ScriptedAnswer, ScriptedCall, ScriptedRequest } from '../../src/testing/index.js';
+import { tokensOf } from './counting.js';
 import { finalAnswer } from './final-answer.js';
 import { habits } from './habits.js';
 import {
@@ -29,6 +30,9 @@ export interface AskedModel extends Pick<ScriptedRequest, 'messages' | 'tools'> 
   toolChoice?: unknown;
 }
 
+/** How often it does what: its habits, or other rates for the same (courses.ts). */
+export type Rates = { readonly [Habit in keyof typeof habits]: number };
+
 /** A call in sight with its result. */
 interface Pair {
   name: string;
@@ -48,30 +52,29 @@ interface View {
   toolNames: string[];
   /** What the model itself wrote down, in its messages or in a summary of its. */
   notes: ReadonlyMap<string, Found>;
+  rates: Rates;
   draw(habit: string, ...of: (string | number)[]): number;
 }
 
 type Look = { known: Found } | { ask: ScriptedCall[] };
 
-const tokensOf = (text: string) => Math.ceil(text.length / 4);
-
-export function answerOf(request: AskedModel, seed: number): ScriptedAnswer {
-  const view = viewOf(request, seed);
+export function answerOf(request: AskedModel, seed: number, rates: Rates = habits): ScriptedAnswer {
+  const view = viewOf(request, seed, rates);
   if (isAskedForSummary(request)) return { text: summaryOf(view) };
   const { known, asks } = lookAround(view);
   const needs = needsOf(view.task, known);
   if (needs === null) return { text: 'I do not understand what is asked.' };
   const offered = asks.filter(({ name }) => view.toolNames.includes(name) || isInvented(name));
   if (offered.length === 0 || view.toolNames.length === 0) return { text: finalAnswer(view.task, known) };
-  const isHasty = known.size > 0 && view.draw('answersTooSoon', known.size) < habits.answersTooSoon;
+  const isHasty = known.size > 0 && view.draw('answersTooSoon', known.size) < view.rates.answersTooSoon;
   if (isHasty) return { text: finalAnswer(view.task, known) };
   if (givesUp(view)) return { text: 'I could not get the figures: the tool keeps failing.' };
   const mayAskAtOnce = offered.length > 1 && !view.task.includes('one after the other');
-  const together = mayAskAtOnce && view.draw('asksAtOnce', known.size) < habits.asksAtOnce;
+  const together = mayAskAtOnce && view.draw('asksAtOnce', known.size) < view.rates.asksAtOnce;
   const noted = needs.flatMap((need) => {
     const found = known.get(need.id);
     const isNew = found !== undefined && !view.notes.has(keyOf(need));
-    return isNew && view.draw('notes', need.id) < habits.notesWhatItFound ? [noteOf(need, found)] : [];
+    return isNew && view.draw('notes', need.id) < view.rates.notesWhatItFound ? [noteOf(need, found)] : [];
   });
   const calls = distinct(together ? offered : offered.slice(0, 1));
   return noted.length > 0 ? { text: noted.join('\n'), calls } : { calls };
@@ -109,7 +112,7 @@ function lookAround(view: View): { known: Map<string, Found>; asks: ScriptedCall
   return { known, asks };
 }
 
-function viewOf({ messages, tools, toolChoice }: AskedModel, seed: number): View {
+function viewOf({ messages, tools, toolChoice }: AskedModel, seed: number, rates: Rates): View {
   const task = messages.find(({ role }) => role === 'user')?.content?.split('\n\n')[0] ?? '';
   const results = new Map(
     messages.flatMap((message, at) => (message.role === 'tool' ? [[message.callId, { at, message }] as const] : [])),
@@ -134,7 +137,7 @@ function viewOf({ messages, tools, toolChoice }: AskedModel, seed: number): View
   };
   const toolNames = toolChoice === 'none' ? [] : tools.map(({ name }) => name);
   const notes = readNotes(messages.map(({ role, content }) => (role === 'tool' ? '' : (content ?? ''))).join('\n'));
-  return { task, pairs, nudges, toolNames, notes, draw };
+  return { task, pairs, nudges, toolNames, notes, rates, draw };
 }
 
 function sizeOf(message: Message): number {
@@ -177,13 +180,13 @@ function isResult(pair: Pair, need: Need): boolean {
 /** What stands in the newest of the results, unless it is lost in what came after. */
 function recall(view: View, need: Need, good: Pair[], last: Pair): Look {
   const again = { ask: [callOf(need)] };
-  const heeds = view.nudges.some((at) => at > last.at) && view.draw('nudge', need.id) >= habits.ignoresNudge;
+  const heeds = view.nudges.some((at) => at > last.at) && view.draw('nudge', need.id) >= view.rates.ignoresNudge;
   const noted = view.notes.get(keyOf(need));
   if (noted !== undefined) return { known: noted };
-  const isBuried = last.under > habits.buriedBeyondTokens;
-  if (isBuried && !heeds && view.draw('buried', need.id, good.length) < habits.losesBuried) return again;
+  const isBuried = last.under > view.rates.buriedBeyondTokens;
+  if (isBuried && !heeds && view.draw('buried', need.id, good.length) < view.rates.losesBuried) return again;
   const isSure = good.length > 1 || heeds || last.under > 0;
-  if (!isSure && view.draw('again', need.id) < habits.checksAgain) return again;
+  if (!isSure && view.draw('again', need.id) < view.rates.checksAgain) return again;
   if (need.tool === 'query_orders') return { known: { sums: readSums(last.result) ?? new Map() } };
   return recallListing(view, need, good, last);
 }
@@ -203,12 +206,12 @@ function recallListing(view: View, need: Need, good: Pair[], last: Pair): Look {
     return first === undefined ? { ask: [callOf(need, { limit: 5 })] } : { known: found(first) };
   }
   if (ordered !== undefined) return { known: found(lines[0] ?? '') };
-  if (listing?.isCut && view.draw('trustsCut', need.id) >= habits.trustsCut) return ask;
+  if (listing?.isCut && view.draw('trustsCut', need.id) >= view.rates.trustsCut) return ask;
   const bySize = [...lines].sort((a, b) => amountOf(b) - amountOf(a));
   const [largest = '', next = ''] = bySize;
   const place = lines.indexOf(largest) / Math.max(1, lines.length - 1);
-  const isInMiddle = tokensOf(last.result) > habits.longResultTokens && place > 0.2 && place < 0.8;
-  const overlooks = isInMiddle && view.draw('overlooks', need.id) < habits.overlooksMiddle;
+  const isInMiddle = tokensOf(last.result) > view.rates.longResultTokens && place > 0.2 && place < 0.8;
+  const overlooks = isInMiddle && view.draw('overlooks', need.id) < view.rates.overlooksMiddle;
   return { known: found(overlooks ? next : largest) };
 }
 
@@ -235,14 +238,14 @@ function lookInHalves(view: View, need: Need): Look | null {
 /** The first call for a need, or the first that is still in sight. */
 function firstCall(view: View, need: Need, before: number): ScriptedCall {
   const { misled } = need;
-  if (misled && view.draw('misled', need.id) < habits.takesTheWordOfTheTask) return misledCall(need);
-  if (view.draw('invents', need.id, before) < habits.inventsTool)
+  if (misled && view.draw('misled', need.id) < view.rates.takesTheWordOfTheTask) return misledCall(need);
+  if (view.draw('invents', need.id, before) < view.rates.inventsTool)
     return { ...callOf(need), name: inventedName(need.tool) };
-  if (need.tool === 'query_orders' && view.draw('forgets', need.id, before) < habits.forgetsField) {
+  if (need.tool === 'query_orders' && view.draw('forgets', need.id, before) < view.rates.forgetsField) {
     const { measure: _, ...rest } = need.args;
     return { name: need.tool, arguments: rest };
   }
-  const sorts = need.wants === 'largest' && view.draw('sorts', need.id) < habits.sortsAtOnce;
+  const sorts = need.wants === 'largest' && view.draw('sorts', need.id) < view.rates.sortsAtOnce;
   return callOf(need, sorts ? { sort_by: 'amount', limit: 5 } : {});
 }
 
@@ -255,9 +258,9 @@ function misledCall(need: Need): ScriptedCall {
 /** What follows a failure: another way, or the same call again. */
 function afterFailure(view: View, need: Need, failures: Pair[], last: Pair): Look {
   const said = readObservation(last.result, ['from', 'to', 'measure', 'group_by', 'region', 'category']);
-  const rate = leavingRate(said) * habits.repetitionFeedsItself ** (failures.length - 1);
+  const rate = leavingRate(view.rates, said) * view.rates.repetitionFeedsItself ** (failures.length - 1);
   const nudges = view.nudges.filter((at) => at > last.at);
-  const heeds = nudges.length > 0 && view.draw('nudge', need.id, failures.length) >= habits.ignoresNudge;
+  const heeds = nudges.length > 0 && view.draw('nudge', need.id, failures.length) >= view.rates.ignoresNudge;
   const leaves = heeds || view.draw('leaves', need.id, failures.length) < rate;
   if (!leaves) return { ask: [sameAgain(need, last)] };
   const isMended = !said.isTimeout && (said.isAboutArguments || said.isUnknownTool);
@@ -265,13 +268,13 @@ function afterFailure(view: View, need: Need, failures: Pair[], last: Pair): Loo
   return { ask: halves(need).map((part) => callOf(part)) };
 }
 
-function leavingRate(said: ReturnType<typeof readObservation>): number {
-  if (said.isTimeout) return said.saysToNarrow ? habits.narrowsToldTo : habits.narrowsToldTimeout;
-  if (said.isUnknownTool) return said.listsTools ? habits.mendsToldFieldAndExpected : habits.mendsToldField;
+function leavingRate(rates: Rates, said: ReturnType<typeof readObservation>): number {
+  if (said.isTimeout) return said.saysToNarrow ? rates.narrowsToldTo : rates.narrowsToldTimeout;
+  if (said.isUnknownTool) return said.listsTools ? rates.mendsToldFieldAndExpected : rates.mendsToldField;
   if (said.isAboutArguments && said.namesField)
-    return said.saysExpected ? habits.mendsToldFieldAndExpected : habits.mendsToldField;
-  if (said.isAboutArguments) return habits.mendsToldNothing;
-  return said.saysToNarrow ? habits.narrowsToldTo : habits.leavesFailure;
+    return said.saysExpected ? rates.mendsToldFieldAndExpected : rates.mendsToldField;
+  if (said.isAboutArguments) return rates.mendsToldNothing;
+  return said.saysToNarrow ? rates.narrowsToldTo : rates.leavesFailure;
 }
 
 /** The call that failed, as far as it can be read; refused arguments may be shown in another form. */
@@ -310,7 +313,7 @@ function givesUp(view: View): boolean {
     if (isData || !readObservation(result, []).isFailure) break;
     failures += 1;
   }
-  return failures >= habits.failuresInARow && view.draw('givesUp', failures) < habits.givesUp;
+  return failures >= view.rates.failuresInARow && view.draw('givesUp', failures) < view.rates.givesUp;
 }
 
 function distinct(calls: ScriptedCall[]): ScriptedCall[] {

@@ -1,6 +1,6 @@
 /** The generated part of docs/judgement.md, made from docs/judgement.json alone, so that a test can hold the page to it. */
 import type { Summary } from './summary.js';
-import { behind, endingRows, goalRows, machineLine, sideRows } from './table.js';
+import { behind, courseRows, endingRows, goalRows, machineLine, sideRows, undercutLine } from './table.js';
 
 const from = '<!-- judgement: from here on written by npm run bench:judgement -- --write -->';
 const to = '<!-- judgement: up to here -->';
@@ -15,9 +15,13 @@ export function withResults(page: string, summary: Summary): string {
 function resultsOf(summary: Summary): string {
   const worse = behind(summary).map((line) => `- ${line}`);
   const sides = Object.values(summary.sides).map(({ title, versions, how }) => [title, versions, how]);
+  const courses = Object.values(summary.courses).map(({ title, how }) => `- **${title}**: ${how}`);
   return [
     `${machineLine(summary)}.`,
     markdown(goalRows(summary)),
+    `The bounds are those of these courses, prompts and times at the least they can be. ${undercutLine(summary)}`,
+    markdown(courseRows(summary)),
+    courses.join('\n'),
     markdown(sideRows(summary)),
     `Where the framework is better:\n\n${worse.length === 0 ? '- nowhere in this run' : worse.join('\n')}`,
     markdown(endingRows(summary)),

@@ -2,8 +2,8 @@
  * The scripted model over HTTP. It counts a request's tokens, four characters each, and of them those that begin like a prompt
  * it has seen, as providers cache them: from 1,024 on, in steps of 128. It takes as long as habits.ts says, by those counts.
  */
-import { createHash } from 'node:crypto';
 import { type ScriptedModel, type ScriptedRequest, startScriptedModel } from '../../src/testing/index.js';
+import { callsOf, promptOf, saidTokensOf, tokensOf } from './counting.js';
 import { pace } from './habits.js';
 import { answerOf } from './model.js';
 
@@ -30,13 +30,10 @@ export async function startJudgementModel(options: { pace: number }): Promise<Ju
     script(request) {
       const answer = answerOf({ ...request, toolChoice: request.body?.tool_choice }, model.seed);
       const prompt = promptOf(request);
-      const promptTokens = Math.ceil(prompt.length / 4);
+      const promptTokens = tokensOf(prompt);
       const cachedTokens = cachedOf(cache, prompt);
-      const calls = (answer.calls ?? []).map((call, at) => {
-        const id = createHash('sha256').update(`${prompt} ${at}`).digest('hex').slice(0, 9);
-        return { name: call.name, arguments: JSON.stringify(call.arguments), id };
-      });
-      const saidTokens = Math.ceil(JSON.stringify([answer.text ?? '', calls]).length / 4);
+      const calls = callsOf(answer, prompt);
+      const saidTokens = saidTokensOf(answer, calls);
       model.served.push({ task: taskOf(request), promptTokens, cachedTokens, calls });
       const ms =
         pace.firstTokenMs + (promptTokens - cachedTokens) / pace.promptTokensPerMs + saidTokens * pace.msPerToken;
@@ -52,11 +49,6 @@ export async function startJudgementModel(options: { pace: number }): Promise<Ju
   model.url = server.url;
   model.close = () => server.close();
   return model;
-}
-
-/** The text that a provider would make the prompt of: tools, instructions, then the messages in their order. */
-function promptOf({ tools, system, messages }: ScriptedRequest): string {
-  return JSON.stringify([tools, system, ...messages]);
 }
 
 function taskOf({ messages }: ScriptedRequest): string {

@@ -1,4 +1,7 @@
-/** From trials to what is told: the columns of each side by set, the ratios, and whether each goal is met. */
+/**
+ * From trials to what is told: the columns of each side by set, the ratios, whether each goal is met, and whether the bound
+ * would meet it (bounds.ts).
+ */
 import type { Machine } from '../machine.js';
 import type { Trial } from './play.js';
 
@@ -27,6 +30,11 @@ export interface Goal {
   goal: string;
   value: number;
   met: boolean;
+  /** What no loop can better with this model, and what it would be without the model's mistakes; null: nothing bounds it. */
+  bound: number | null;
+  faultless: number | null;
+  /** Whether the bound meets the goal. */
+  withinBound: boolean | null;
 }
 
 export interface Summary {
@@ -34,8 +42,18 @@ export interface Summary {
   seeds: number[];
   sides: Record<string, { title: string; how: string; versions: string; sets: Sets; endings: Record<string, number> }>;
   ratios: Record<string, number>;
+  /** By the names of the ratios, beside the framework as it was measured. */
+  bounds: Record<string, number>;
+  boundsWithoutMistakes: Record<string, number>;
+  /** What was played for the bounds: prompts and times are the least they can be. */
+  courses: Record<string, { title: string; how: string; sets: Sets }>;
+  /** Right answers of the sides, and where one took less than its bound. */
+  right: number;
+  undercuts: string[];
   goals: Goal[];
 }
+
+type Told = Pick<Summary, 'ratios' | 'bounds' | 'boundsWithoutMistakes'>;
 
 export function setsOf(trials: readonly Trial[]): Sets {
   const of = (...sets: Trial['set'][]) => columnsOf(trials.filter(({ set }) => sets.includes(set)));
@@ -84,7 +102,7 @@ export function ratiosOf(pawl: Sets, framework: Sets): Record<string, number> {
   };
 }
 
-const goals: [ratio: string, what: string, sign: '>=' | '<=', bound: number][] = [
+const goals: [ratio: string, what: string, sign: '>=' | '<=', goal: number][] = [
   ['toolSuccess', 'share of tool calls that get a result', '>=', 0.94],
   ['completed', 'share of tasks answered right', '>=', 0.94],
   ['rounds', 'turns with tools, a task', '<=', 2.3],
@@ -95,10 +113,14 @@ const goals: [ratio: string, what: string, sign: '>=' | '<=', bound: number][] =
   ['wallVsFramework', "time to the answer, of the framework's", '<=', 0.65],
 ];
 
-export function goalsOf(ratios: Record<string, number>): Goal[] {
-  return goals.map(([ratio, what, sign, bound]) => {
+export function goalsOf({ ratios, bounds, boundsWithoutMistakes }: Told): Goal[] {
+  return goals.map(([ratio, what, sign, goal]) => {
+    const meets = (value: number) => (sign === '>=' ? value >= goal : value <= goal);
     const value = ratios[ratio] ?? Number.NaN;
-    const met = sign === '>=' ? value >= bound : value <= bound;
-    return { ratio, what, goal: `${sign === '>=' ? '≥' : '≤'} ${bound}`, value, met };
+    const bound = bounds[ratio] ?? null;
+    return {
+      ...{ ratio, what, goal: `${sign === '>=' ? '≥' : '≤'} ${goal}`, value, met: meets(value) },
+      ...{ bound, faultless: boundsWithoutMistakes[ratio] ?? null, withinBound: bound === null ? null : meets(bound) },
+    };
   });
 }

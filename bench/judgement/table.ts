@@ -34,15 +34,35 @@ export function sideRows({ sides }: Summary): string[][] {
   return [['set', 'side', ...columns.map(({ name }) => name)], ...rows];
 }
 
+/** What was played for the bounds, without the columns that say nothing of them. */
+export function courseRows({ courses }: Pick<Summary, 'courses'>): string[][] {
+  const told = columns.filter(({ of }) => !['cachedShare', 'deadLoops'].includes(of));
+  const rows = Object.values(courses).flatMap(({ title, sets }) =>
+    (Object.keys(setTitles) as (keyof Sets)[])
+      .filter((set) => set !== 'large')
+      .map((set) => [setTitles[set], title, ...told.map(({ of, shown }) => shown(sets[set][of]))]),
+  );
+  return [['set', 'course', ...told.map(({ name }) => name)], ...rows];
+}
+
 export function goalRows({ goals }: Summary): string[][] {
-  const rows = goals.map(({ ratio, what, value, goal, met }) => [
+  const shown = (value: number | null) => (value === null ? '' : value.toFixed(2));
+  const rows = goals.map(({ ratio, what, value, goal, met, bound, faultless, withinBound }) => [
     ratio,
     what,
-    ratio === 'deadLoops' ? String(value) : value.toFixed(2),
+    ratio === 'deadLoops' ? String(value) : shown(value),
+    shown(bound),
+    shown(faultless),
     goal,
-    met ? 'met' : 'NOT met',
+    met ? 'met' : `NOT met${withinBound === null ? '' : withinBound ? ', within the bound' : ', beyond the bound'}`,
   ]);
-  return [['ratio', 'what', 'measured', 'goal', ''], ...rows];
+  return [['ratio', 'what', 'measured', 'bound', 'bound without mistakes', 'goal', ''], ...rows];
+}
+
+/** Whether the bound held. */
+export function undercutLine({ right, undercuts }: Summary): string {
+  const times = undercuts.length === 0 ? 'None' : `NOT A BOUND: ${undercuts.length}`;
+  return `${times} of ${right} right answers took fewer rounds, steps or prompt tokens, or less time, than the bound of its task and seed.`;
 }
 
 /** Where the framework is better, column by column. */
@@ -77,13 +97,18 @@ export function asTable(summary: Summary): string {
     machineLine(summary),
     columned(sideRows(summary)),
     columned(endingRows(summary)),
+    columned(courseRows(summary)),
     columned(goalRows(summary)),
+    undercutLine(summary),
   ];
-  const lines = behind(summary).map((line) => `behind: ${line}`);
+  const lines = [
+    ...behind(summary).map((line) => `behind: ${line}`),
+    ...summary.undercuts.map((line) => `under the bound: ${line}`),
+  ];
   return [...parts, lines.join('\n')].filter((part) => part !== '').join('\n\n');
 }
 
-function columned(rows: string[][]): string {
+export function columned(rows: string[][]): string {
   const widths = (rows[0] ?? []).map((_, n) => Math.max(...rows.map((row) => row[n]?.length ?? 0)));
   const line = (row: string[]) => row.map((cell, n) => cell.padEnd(widths[n] ?? 0)).join('  ');
   return rows.map((row) => line(row).trimEnd()).join('\n');
