@@ -186,7 +186,8 @@ export function readHistory(seed: number, { messages }: Pick<ScriptedRequest, 'm
 /** The turn that the first reply shown was given in, by the names of its calls. */
 function turnIn(messages: readonly Message[]): number | null {
   const calls = messages.flatMap((message) => (message.role === 'assistant' ? message.toolCalls : []));
-  const turn = /"ref":"\d+\.(\d+)\.\d+"/.exec(calls[0]?.arguments ?? '')?.[1];
+  // Those of a call that cannot be carried out are kept as text within text.
+  const turn = /"ref\\?":\\?"\d+\.(\d+)\.\d+/.exec(calls[0]?.arguments ?? '')?.[1];
   return turn === undefined ? null : Number(turn);
 }
 
