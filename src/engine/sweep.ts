@@ -11,7 +11,10 @@ const overdueMs = 2_000;
 const activeMs = 5_000;
 const pageSize = 1_000;
 const firstPauseMs = 1_000;
-const longestPauseMs = 8_000;
+/** So few due steps cost little to ask for; a long backlog is looked at less often, by every process that sweeps. */
+const shortBacklog = 100;
+const longestPauseMs = 2_000;
+const longestPauseOfLongMs = 8_000;
 const epochEveryMs = 2_000;
 
 export class Sweep {
@@ -33,7 +36,8 @@ export class Sweep {
     this.nextAtMs = clock.monotonicMs() + firstPauseMs;
     const missing = await this.sweepAll();
     const isQuiet = missing === 0 && this.activeSince.size === 0 && this.backlog > 0;
-    this.pauseMs = isQuiet ? Math.min(longestPauseMs, this.pauseMs * 2) : firstPauseMs;
+    const longest = this.backlog <= shortBacklog ? longestPauseMs : longestPauseOfLongMs;
+    this.pauseMs = isQuiet ? Math.min(longest, this.pauseMs * 2) : firstPauseMs;
     this.nextAtMs = clock.monotonicMs() + this.pauseMs;
     await this.showDeaths();
   }

@@ -20,13 +20,15 @@ export async function measureKills(setting: Setting): Promise<object> {
   });
   for (const { text } of report.breaches) setting.say(text);
   const recoveries = recoveriesOf(evidence, 'kills');
+  const unclaimed = recoveries.filter(({ gap }) => gap === 'before_claim');
   return {
     kills: report.counts.kills,
     'kills that hit a step in flight': report.counts['kills that hit a step in flight'],
     'steps in flight': recoveries.length,
-    'of them fetched and not yet claimed': recoveries.filter(({ gap }) => gap === 'before_claim').length,
+    'of them fetched and not yet claimed': unclaimed.length,
     breaches: report.breaches.length,
     ms: percentiles(recoveries.map(({ ms }) => ms)),
+    'ms of those not yet claimed': percentiles(unclaimed.map(({ ms }) => ms)),
   };
 }
 
