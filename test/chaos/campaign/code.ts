@@ -3,7 +3,7 @@
  * soon starts in a third of the time that it needs with a loader, and none of them sees a file that somebody changes during
  * the campaign. `root` is the folder of a repository, ours or a copy with a sabotage in it.
  */
-import { cp, mkdir, rm, symlink } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -33,7 +33,9 @@ export async function compile(
   root: string = here,
   programs: readonly string[] = [`${campaign}/worker.ts`, `${campaign}/world.ts`],
 ): Promise<Code> {
-  const out = join(root, '.pawl', 'chaos', `code-${process.pid}-${Date.now()}`);
+  const chaos = join(root, '.pawl', 'chaos');
+  await mkdir(chaos, { recursive: true });
+  const out = await mkdtemp(join(chaos, 'code-'));
   // The thread and the migrations are found from here by the same paths as from the sources that name them.
   const place = join(out, 'src', 'postgres');
   await mkdir(place, { recursive: true });
