@@ -52,7 +52,7 @@ const minutes = values.minutes === undefined ? null : Number(values.minutes);
 if (minutes !== null && !(minutes > 0)) refuse(`--minutes is a number above 0, not ${values.minutes}`);
 
 const plan = values.quick
-  ? { rounds: 3, runs: 150, warmUpMs: 3_000, aloneRuns: 5, growthRounds: 1, tries: 1, memorySeconds: 10, starts: 3 }
+  ? { rounds: 3, runs: 150, warmUpMs: 2_000, aloneRuns: 5, growthRounds: 1, tries: 1, memorySeconds: 10, starts: 3 }
   : { rounds: 5, runs: 500, warmUpMs: 15_000, aloneRuns: 20, growthRounds: 3, tries: 3, memorySeconds: 60, starts: 5 };
 const memorySeconds = minutes === null ? plan.memorySeconds : minutes * 60;
 const settings = {
