@@ -32,7 +32,10 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
   if (once) draft.event('step.unknown', seq, { error });
   if (draft.run.endingAs !== null) {
     if (once || step.unknown) dieUnknown(draft, step, null);
-    else draft.cancel(step);
+    else {
+      countEnd(step, death);
+      draft.cancel(step);
+    }
     return true;
   }
   if (once) {
@@ -45,21 +48,34 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
   return true;
 }
 
+/** Its row says by what its attempts ended, whatever becomes of it. */
+function countEnd(step: StepState, death: ClaimDeath): void {
+  switch (death) {
+    case 'crash':
+      if (step.suspect) step.crashes += 1;
+      return;
+    case 'dropped':
+      step.claims += 1;
+      return;
+    case 'overdue':
+      step.failures += 1;
+  }
+}
+
 function countDeath(draft: Draft, step: StepState, death: ClaimDeath, error: { code: string; message: string }): void {
   if (isClosed(draft.run, step)) return closeCall(draft, step);
   // A question about a call's fate that took too long is asked again; it is no try of the call, and no answer.
-  switch (death === 'overdue' && step.unknown ? 'dropped' : death) {
+  const end = death === 'overdue' && step.unknown ? 'dropped' : death;
+  countEnd(step, end);
+  switch (end) {
     case 'crash':
-      if (step.suspect) step.crashes += 1;
       step.suspect = true;
       if (step.crashes >= crashLimit) return draft.die(step, { reason: 'crash_loop', error }, null);
       break;
     case 'dropped':
-      step.claims += 1;
       if (step.claims >= claimLimit) return draft.die(step, { reason: 'claim_loop', error }, null);
       break;
     case 'overdue':
-      step.failures += 1;
       if (step.failures < step.maxAttempts) break;
       if (step.kind === 'tool') {
         const said: Said = { word: 'toolTimedOut', about: [step.name, step.timeoutMs, step.failures] };

@@ -1,6 +1,6 @@
 /** Who decides that it was the last attempt: the table of section 5 of the protocol, row by row, and the fate of claims. */
 import { describe, expect, it } from 'vitest';
-import { redriveRun } from '../../src/core/commands.js';
+import { cancelRun, redriveRun } from '../../src/core/commands.js';
 import { claimLimit, crashLimit } from '../../src/core/step.js';
 import { aborted, afterAsking, call, fails, llmFails, Scenario, says, usage, value } from '../support/scenario.js';
 
@@ -194,6 +194,20 @@ describe('a claim that came to nothing', () => {
     scenario.lose(2, 'overdue');
     expect(scenario.step(2)).toMatchObject({ status: 'completed', error: { code: 'timeout' } });
     expect(scenario.statuses).toEqual(['completed', 'completed', 'pending']);
+  });
+
+  it.each([
+    ['overdue', 'failures'],
+    ['dropped', 'claims'],
+    ['crash', 'crashes'],
+  ] as const)('that ended as %s in a run that was being cancelled is counted under %s', (death, counted) => {
+    const scenario = new Scenario();
+    scenario.lose(1, 'crash');
+    scenario.claim(1);
+    scenario.change(cancelRun);
+    scenario.release(1, death);
+    expect(scenario.step(1)).toMatchObject({ status: 'cancelled', [counted]: 1 });
+    expect(scenario.run.status).toBe('cancelled');
   });
 
   it('is taken away once: a release of another token changes nothing', () => {
