@@ -30,12 +30,12 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
   });
   draft.event('step.rescued', seq, { cause: death, attempt: step.attempt, worker: workerId });
   if (once) draft.event('step.unknown', seq, { error });
+  // A question about a call's fate that took too long is asked again; it is no try of the call, and no answer.
+  const end = death === 'overdue' && step.unknown ? 'dropped' : death;
+  if (!once) countEnd(step, end);
   if (draft.run.endingAs !== null) {
     if (once || step.unknown) dieUnknown(draft, step, null);
-    else {
-      countEnd(step, death);
-      draft.cancel(step);
-    }
+    else draft.cancel(step);
     return true;
   }
   if (once) {
@@ -44,7 +44,7 @@ export function releaseClaim(draft: Draft, seq: number, token: string, death: Cl
     draft.makePending(step, { redispatch: true, dueAt: deadlineAt });
     return true;
   }
-  countDeath(draft, step, death, error);
+  goOnAfter(draft, step, end, error);
   return true;
 }
 
@@ -62,11 +62,9 @@ function countEnd(step: StepState, death: ClaimDeath): void {
   }
 }
 
-function countDeath(draft: Draft, step: StepState, death: ClaimDeath, error: { code: string; message: string }): void {
+/** What becomes of the step after an end that is counted already. */
+function goOnAfter(draft: Draft, step: StepState, end: ClaimDeath, error: { code: string; message: string }): void {
   if (isClosed(draft.run, step)) return closeCall(draft, step);
-  // A question about a call's fate that took too long is asked again; it is no try of the call, and no answer.
-  const end = death === 'overdue' && step.unknown ? 'dropped' : death;
-  countEnd(step, end);
   switch (end) {
     case 'crash':
       step.suspect = true;

@@ -258,7 +258,6 @@ ${tools.join('\n')}`,
   turnsLeftOut: () => '[Pawl] Earlier turns are left out here to save room.',
 };
 
-/** The second level of trying again: the model's, after the same call was tried as often as it may be. */
 function notCalled(name: string, tried = false): string {
   return tried ? `${name} was not called again after a try that may have taken effect` : `${name} was not called`;
 }
@@ -267,6 +266,7 @@ function notCalledInChinese(name: string, tried = false): string {
   return tried ? `未再次调用 ${name}(先前的一次尝试可能已经生效)` : `未调用 ${name}`;
 }
 
+/** The second level of trying again: the model's, after the same call was tried as often as it may be. */
 function anotherWay(tries: number): string {
   const times = tries === 1 ? 'once' : `${tries} times`;
   return `The call was tried ${times}. Choose another way: other arguments, a smaller step or another tool.`;

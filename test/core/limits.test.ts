@@ -273,9 +273,13 @@ describe('a deadline', () => {
     expect(guard(scenario)).toBe('deadline');
   });
 
-  it.each(['crash', 'dropped', 'overdue'] as const)(
-    'under finish, a call in flight whose claim is lost (%s) is not run again',
-    (death) => {
+  it.each([
+    ['crash', { failures: 0, claims: 0 }],
+    ['dropped', { failures: 0, claims: 1 }],
+    ['overdue', { failures: 1, claims: 0 }],
+  ] as const)(
+    'under finish, a call in flight whose claim is lost (%s) is not run again, and its end is counted',
+    (death, counts) => {
       const scenario = afterAsking([look, call('queue', { sequential: true })], { limits: { deadlineMs } });
       scenario.claim(2);
       scenario.claim(3);
@@ -284,6 +288,7 @@ describe('a deadline', () => {
       scenario.release(2, death);
       scenario.release(3, death);
       expect(scenario.statuses).toEqual(['completed', 'completed', 'completed', 'pending']);
+      for (const seq of [2, 3]) expect(scenario.step(seq)).toMatchObject(counts);
     },
   );
 
