@@ -49,13 +49,31 @@ export class Call {
   }
 }
 
+export type Timed<T> = { ended: 'returned'; value: T } | { ended: 'threw'; thrown: unknown } | { ended: 'timeout' };
+
 export type Raced<T> =
-  | { ended: 'returned'; value: T }
-  | { ended: 'threw'; thrown: unknown }
-  | { ended: 'timeout' }
+  | Timed<T>
   | { ended: 'aborted' }
   /** Aborted before it began, or too late for its claim. */
   | { ended: 'not_started' };
+
+/**
+ * Runs work under a time of its own and nothing else: for what is told of a result that is in hand, which counts whatever has
+ * become of the call meanwhile.
+ */
+export function raceTime<T>(timeoutMs: number, work: () => T | Promise<T>): Promise<Timed<T>> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve({ ended: 'timeout' }), timeoutMs);
+    const end = (timed: Timed<T>) => {
+      clearTimeout(timer);
+      resolve(timed);
+    };
+    (async () => work())().then(
+      (value) => end({ ended: 'returned', value }),
+      (thrown: unknown) => end({ ended: 'threw', thrown }),
+    );
+  });
+}
 
 /** The signal is made when it is first asked for: most tools never do. */
 export type Stop = Pick<AbortController, 'signal'>;

@@ -18,7 +18,7 @@ import { readToolMark, type Tool, type ToolContext } from '../core/tool.js';
 import { isWithdrawn } from '../core/tool-stop.js';
 import type { Ids, Llm, Log, Store } from '../ports.js';
 import { budgetOf } from './ask-model.js';
-import { type Call, raceCall, type Stop } from './calls.js';
+import { type Call, raceCall, raceTime, type Stop } from './calls.js';
 import type { Claimed } from './gaps.js';
 import type { ToolHealth } from './tool-health.js';
 
@@ -153,19 +153,21 @@ async function execute(performance: ToolPerformance, tool: Tool, parsed: Parsed)
 /** How long code of the user's may take to find facts in a result. */
 const extractTimeoutMs = 5_000;
 
-/** The facts in a result: none where they cannot be told, for the call itself has succeeded. */
+/**
+ * The facts in a result: none where they cannot be told, for the call itself has succeeded. Whatever cuts calls short comes too
+ * late for it: its result is recorded, and its facts with it.
+ */
 async function factsOf(performance: ToolPerformance, tool: Tool, args: unknown, result: unknown): Promise<NewFact[]> {
-  const { claim, call, log } = performance;
+  const { claim, log } = performance;
   const { extractFacts } = tool;
   if (extractFacts === null) return [];
   const { tenant, threadId } = claim.run;
-  const raced = await raceCall(call, Math.min(extractTimeoutMs, call.remainingMs()), () =>
+  const raced = await raceTime(extractTimeoutMs, () =>
     extractFacts({ name: tool.name, args, tenant, threadId }, result),
   );
   try {
     if (raced.ended === 'returned') return readFacts(raced.value, claim.run);
-    if (raced.ended === 'threw') throw raced.thrown;
-    if (raced.ended === 'timeout') throw new Error(`no answer within ${extractTimeoutMs} ms`);
+    throw raced.ended === 'threw' ? raced.thrown : new Error(`no answer within ${extractTimeoutMs} ms`);
   } catch (error) {
     log().warn(
       { tool: tool.name, cause: describeThrown(error) },

@@ -26,6 +26,13 @@ const calls = (name: string, args: Record<string, unknown>) => ({ calls: [{ name
 const shown = (model: ReturnType<typeof llm>, index: number) =>
   model.requests.at(index)?.messages.map(({ content }) => content) ?? [];
 
+/** Each fact of the agent as key and value. */
+async function known(): Promise<[string, string][]> {
+  const reader = { tenant: null, agent: 'clerk', threadId: null };
+  const facts = await town.world.store.recall(reader, { query: '', most: 50, all: true });
+  return facts.map(({ key, value }) => [key, value]);
+}
+
 /** Calls once what the task says as JSON, and then is done. */
 const asTold: Script = ({ messages }) => {
   const task = messages.findLast(({ role }) => role === 'user')?.content?.split('\n')[0] ?? '';
@@ -103,11 +110,46 @@ describe('a fact', () => {
       expect((await town.settled(id)).status).toBe('completed');
       expect(shown(model, -1).at(-1)).toBe(`saw ${n}`);
     }
-    const all = await town.world.store.recall(
-      { tenant: null, agent: 'clerk', threadId: null },
-      { query: '', most: 50, all: true },
-    );
-    expect(all.map(({ key, value }) => [key, value])).toEqual([['vip', 'Ada\ufffd Lovelace']]);
+    expect(await known()).toEqual([['vip', 'Ada\ufffd Lovelace']]);
+  });
+
+  it('is kept with a result that is in hand when its worker stops', async () => {
+    let worker: TownWorker | null = null;
+    let stopped: Promise<void> | undefined;
+    const look = defineTool({
+      name: 'look',
+      description: 'looks',
+      execute: () => 'saw Ada',
+      extractFacts: async (_, result) => {
+        stopped = worker?.stop(200);
+        await new Promise((resolve) => setTimeout(resolve, 170));
+        return [{ key: 'seen', value: String(result) }];
+      },
+    });
+    worker = await town.startWorker({ agents: [agent([look])], llm: llm(asTold) });
+    const id = await town.start({ agent: 'clerk', input: JSON.stringify({ tool: 'look' }) });
+    await town.until(() => stopped !== undefined);
+    await stopped;
+    expect(town.statuses(id)[1]).toBe('completed');
+    expect(await known()).toEqual([['seen', 'saw Ada']]);
+  });
+
+  it('is kept with a result that came as the time of its call ended', async () => {
+    const look = defineTool({
+      name: 'look',
+      description: 'looks',
+      timeoutMs: 1_000,
+      // By the clock of the town alone, as where the process is held up: no timer goes off.
+      execute: async () => {
+        await town.clock.sleep(1_001);
+        return 'saw Ada';
+      },
+      extractFacts: (_, result) => [{ key: 'seen', value: String(result) }],
+    });
+    await town.startWorker({ agents: [agent([look])], llm: llm(asTold) });
+    const id = await town.start({ agent: 'clerk', input: JSON.stringify({ tool: 'look' }) });
+    await town.settled(id);
+    expect(await known()).toEqual([['seen', 'saw Ada']]);
   });
 
   it('that was recalled feeds no extraction', async () => {
@@ -124,9 +166,7 @@ describe('a fact', () => {
       await town.settled(await town.start({ agent: 'clerk', input: JSON.stringify(task) }));
     }
     expect(shown(model, -1).at(-1)).toContain('Lyon');
-    const reader = { tenant: null, agent: 'clerk', threadId: null };
-    const known = await town.world.store.recall(reader, { query: '', most: 50, all: true });
-    expect(known.map(({ key }) => key)).toEqual(['office']);
+    expect(await known()).toEqual([['office', 'the office is in Lyon']]);
   });
 
   it.each(['after_call', 'after_record'] as const)('is written once where its worker is killed %s', async (gap) => {
