@@ -1,6 +1,7 @@
 /** Memory of a worker process with many runs queued and many steps in flight, against the same process idle. */
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
 import { migrate } from '../../src/app.js';
 import { createPawl } from '../../src/index.js';
 import { startRuns } from '../peers/pawl.js';
@@ -19,6 +20,9 @@ export interface Memory {
   seconds: number;
 }
 
+const refillSeconds = 30;
+const looksASecond = 4;
+
 export async function measureMemory(task: MemoryTask): Promise<Memory> {
   const { databaseUrl, redisUrl, queued, inFlight, seconds } = task;
   await migrate(databaseUrl);
@@ -32,17 +36,32 @@ export async function measureMemory(task: MemoryTask): Promise<Memory> {
   await delay(3_000);
   const idleMb = await residentMb(worker.pid);
   const client = createPawl({ databaseUrl, redisUrl });
-  await startRuns(client, namesOf('run', queued), 20);
+  const database = new pg.Client(databaseUrl);
+  await database.connect();
   const samples: number[] = [];
-  for (let n = 0; n < seconds * 4; n++) {
-    samples.push(await residentMb(worker.pid));
-    await delay(250);
+  for (let n = 0; n < seconds; n++) {
+    // As many are queued at the end as at the beginning, however long it is watched.
+    if (n % refillSeconds === 0) {
+      await startRuns(client, namesOf(`run${n}-`, queued - (await openRuns(database))), 20);
+    }
+    for (let look = 0; look < looksASecond; look++) {
+      samples.push(await residentMb(worker.pid));
+      await delay(1_000 / looksASecond);
+    }
   }
+  await database.end();
   await client.close();
   await worker.stop();
   const fifth = Math.ceil(samples.length / 5);
   const driftMb = median(samples.slice(-fifth)) - median(samples.slice(0, fifth));
   return { idleMb, busyMb: median(samples), mostMb: Math.max(...samples), driftMb, seconds };
+}
+
+async function openRuns(database: pg.Client): Promise<number> {
+  const { rows } = await database.query<{ n: number }>(
+    'select count(*)::int as n from pawl.runs where finished_at is null',
+  );
+  return rows[0]?.n ?? 0;
 }
 
 async function residentMb(pid: number): Promise<number> {
