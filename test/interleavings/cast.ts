@@ -78,6 +78,8 @@ export function agentsOf(place: number): Agent[] {
       name,
       description: 'does it',
       ...(rest.effect === 'once' ? { timeoutMs: 6_000 } : { attempts }),
+      // It says a fact, which is looked for when the call may be too late already.
+      ...(name === 'look' ? { timeoutMs: 3_000, extractFacts: () => [{ key: name, value: 'done' }] } : {}),
       // Nothing but its throws ends a call of it.
       ...(name === 'fail' ? { attempts: failAttempts, timeoutMs: 600_000 } : {}),
       ...rest,

@@ -133,7 +133,17 @@ export class Judge {
     if (run.status === 'failed') this.found(`section 5: ${id} failed, ${run.reason}`);
     this.#checkEnd(id, rows);
     this.#checkEffects(id, rows);
+    this.#checkFacts(id, rows);
     this.#checkCounts(id, rows);
+  }
+
+  /** I1: what a call that succeeded says is recorded with it, once. */
+  #checkFacts(id: string, { steps, events }: RunRows): void {
+    for (const { seq, name, status, error } of steps.values()) {
+      const says = name === 'look' && status === 'completed' && error === null ? 1 : 0;
+      const told = events.filter((event) => event.type === 'step.remembered' && event.seq === seq).length;
+      if (told !== says) this.found(`I1: step ${seq} of ${id}, ${name} and ${status}, left ${told} facts`);
+    }
   }
 
   /** Section 5: a step counts what its attempts say since its last redrive. I4: who recorded an end was not too late. */

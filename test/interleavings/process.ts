@@ -53,7 +53,7 @@ export class Process implements Caller {
     const worker = await startWorker(
       {
         ...this.#ports(),
-        llm: this.bound(llm, 'outside', ['complete']),
+        llm: this.bound(llm, 'outside', ['complete', 'countTokens']),
         ids: ground.ids,
         agents: new Map(agents.map((agent) => [agent.name, agent])),
         workers: this.bound(hearts, 'database', ['register']),
