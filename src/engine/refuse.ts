@@ -20,7 +20,7 @@ export async function refuseDelivery(post: Post, delivery: Delivery, refusal: Re
         () => post.store.change(runId, { seqs: [seq] }, (draft) => putOffSuspect(draft, seq, dispatch)),
         null,
       );
-      await post.suspects.await(delivery);
+      post.suspects.await(delivery);
       break;
     default:
   }

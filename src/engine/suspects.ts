@@ -1,7 +1,8 @@
 /**
  * The suspects of a process: steps that were in a worker's hands when it died. A process runs one at a time beside its
- * normal steps, so that a step that kills takes no second suspect with it. Those that met it busy were put off; it calls the
- * next as soon as it is free, or a crash of many harmless steps would be worked off at the pace of the sweep.
+ * normal steps, so that a step that kills takes no second suspect with it. Those that met it busy were put off. It hands them
+ * back to the queue one after the other, at once where it is free and else now and then, for whoever is free: or a crash of
+ * many harmless steps would be worked off at the pace of the sweep.
  */
 import { bringForward } from '../core/recover.js';
 import type { Clock, Delivery, Dispatch, Store } from '../ports.js';
@@ -12,12 +13,16 @@ export interface SuspectsParts {
   dispatch(dispatches: readonly Dispatch[]): Promise<void>;
 }
 
-/** After this long the sweep has dispatched what was put off. */
-const rememberedMs = 6_000;
+/** What was handed back is taken by then, by this process or by another: one that is still free goes on with the next. */
+const takenWithinMs = 100;
+/** A process that is busy hands one back in this time: where all are busy, none of them does much else than to refuse. */
+const busyPauseMs = 300;
 
 export class Suspects {
   private token: string | null = null;
-  private readonly waiting: { delivery: Delivery; sinceMs: number }[] = [];
+  private readonly waiting = new Set<Delivery>();
+  private isHandingBack = false;
+  private whenFree = new AbortController();
 
   constructor(private readonly parts: SuspectsParts) {}
 
@@ -32,26 +37,35 @@ export class Suspects {
   free(token: string): void {
     if (this.token !== token) return;
     this.token = null;
-    void this.callNext();
+    this.whenFree.abort();
   }
 
   /** The delivery's step was put off. */
-  async await(delivery: Delivery): Promise<void> {
-    this.waiting.push({ delivery, sinceMs: this.parts.clock.monotonicMs() });
-    if (this.token === null) await this.callNext();
+  await(delivery: Delivery): void {
+    this.waiting.add(delivery);
+    if (!this.isHandingBack) void this.handBackAll();
   }
 
-  /** Of those that nobody else has dispatched meanwhile. Where the database does not answer, the sweep finds them. */
-  private async callNext(): Promise<void> {
-    const { store, clock, dispatch } = this.parts;
-    for (let next = this.waiting.shift(); next !== undefined; next = this.waiting.shift()) {
-      if (clock.monotonicMs() - next.sinceMs > rememberedMs) continue;
-      const { runId, seq, dispatch: of } = next.delivery;
-      const changed = await store
-        .change(runId, { seqs: [seq] }, (draft) => bringForward(draft, seq, of))
-        .catch(() => null);
-      if (changed === null || changed.dispatches.length === 0) continue;
-      return dispatch(changed.dispatches);
+  private async handBackAll(): Promise<void> {
+    const { clock } = this.parts;
+    this.isHandingBack = true;
+    for (const delivery of this.waiting) {
+      this.whenFree = new AbortController();
+      if (this.token !== null) await clock.sleep(busyPauseMs, this.whenFree.signal);
+      if (await this.handBack(delivery)) await clock.sleep(takenWithinMs);
     }
+    this.isHandingBack = false;
+  }
+
+  /** False where somebody else has dispatched it meanwhile. Where the database does not answer, the sweep finds it. */
+  private async handBack(delivery: Delivery): Promise<boolean> {
+    this.waiting.delete(delivery);
+    const { runId, seq, dispatch } = delivery;
+    const changed = await this.parts.store
+      .change(runId, { seqs: [seq] }, (draft) => bringForward(draft, seq, dispatch))
+      .catch(() => null);
+    if (changed === null || changed.dispatches.length === 0) return false;
+    await this.parts.dispatch(changed.dispatches);
+    return true;
   }
 }

@@ -40,6 +40,10 @@ export interface CampaignOptions {
   /** Time that a worker has between SIGTERM and its end; absent: 5 s. */
   shutdownMs?: number;
   only: readonly FaultKind[] | null;
+  /** By so much longer than planned each call takes; absent: 0. */
+  callMs?: number;
+  /** What is waited for after each fault, before the pause that follows it. */
+  afterFault?: (fault: Fault, theatre: Theatre) => Promise<void>;
   /** Folder of the repository whose code is tried; absent: this one. */
   root?: string;
   /** Made anew for the evidence. */
@@ -76,7 +80,8 @@ async function playAll(options: CampaignOptions, layout: string, theatre: Theatr
   const startedAt = now();
   await clients.open();
   const scene: Scene = { backend, postgres, redis, nets, fleet, queues, times: options.times };
-  const nemesis = new Nemesis({ ...options, scene, notebook, now });
+  const afterFault = async (fault: Fault) => options.afterFault?.(fault, theatre);
+  const nemesis = new Nemesis({ ...options, scene, notebook, now, afterFault });
 
   const endsAt = now() + options.minutes * 60_000;
   const inTime = () => now() < endsAt && options.signal?.aborted !== true;

@@ -19,7 +19,8 @@ export function withInFlight(folder: string, faults: readonly Fault[]): Fault[] 
   });
 }
 
-function held(lines: readonly WorkerLine[]): InFlight[] {
+/** By what one process wrote down until then. */
+export function held(lines: readonly WorkerLine[]): InFlight[] {
   const open = new Map<string, GapLine>();
   for (const line of lines) {
     if (line.what === 'refused') open.delete(`${line.runId}.${line.seq}.${line.dispatch}`);

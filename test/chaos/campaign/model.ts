@@ -32,11 +32,12 @@ import { crewNamed } from './trade.js';
 export interface CampaignModelOptions {
   seed: number;
   apiKey: string;
+  callMs: number;
   now: () => number;
   write(call: ModelCall): void;
 }
 
-export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOptions): Promise<ScriptedModel> {
+export function startCampaignModel({ seed, apiKey, callMs, now, write }: CampaignModelOptions): Promise<ScriptedModel> {
   let n = 0;
   /** Requests so far for a turn of a run, by which its faults are spent. */
   const asked = new Map<string, number>();
@@ -70,7 +71,7 @@ export function startCampaignModel({ seed, apiKey, now, write }: CampaignModelOp
     const seq = aside === null ? expected.llmSeqs[turn] : asideSeq(expected, turn, aside);
     const wrong = breach ?? (isPlanLost ? 'the plan of the run is not shown' : null);
     const call = { ...base, plan, turn, seq: seq === undefined ? null : seq + summaries, breach: wrong };
-    await delay(planned.delayMs, undefined, { signal }).catch(() => {});
+    await delay(callMs + planned.delayMs, undefined, { signal }).catch(() => {});
     if (fault !== null) {
       write({ ...call, reply: 'fault', fault, delivered: !signal.aborted });
       return faults[fault];

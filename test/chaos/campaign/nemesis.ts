@@ -38,6 +38,8 @@ export interface NemesisOptions {
   now: () => number;
   /** Kinds to leave out, or nothing but these. */
   only: readonly FaultKind[] | null;
+  /** What the lane of a fault waits for before its next pause. */
+  afterFault(fault: Fault): Promise<void>;
 }
 
 interface Lane {
@@ -100,7 +102,7 @@ export class Nemesis {
       await this.pause(pace, random, goesOn);
       if (!goesOn()) return;
       const maker = random.weighted(weighted);
-      if (maker.aside !== true) await this.commit(maker, random);
+      if (maker.aside !== true) await this.options.afterFault(await this.commit(maker, random));
       else if (!this.asideRuns) this.commitAside(maker, random);
     }
   }
@@ -119,20 +121,23 @@ export class Nemesis {
   /** One at a time, beside its lane. */
   private commitAside(maker: FaultMaker, random: Random): void {
     this.asideRuns = true;
-    const committed = this.commit(maker, random).finally(() => {
+    const committed = this.commit(maker, random).then(() => {
       this.asideRuns = false;
       this.aside.delete(committed);
     });
     this.aside.add(committed);
   }
 
-  private async commit({ kind, make }: FaultMaker, random: Random): Promise<void> {
+  /** Never throws: what could not be done is written down as that. */
+  private async commit({ kind, make }: FaultMaker, random: Random): Promise<Fault> {
     const { scene, now, notebook } = this.options;
     const id = this.nextId();
     const beganAt = now();
-    const fault = (rest: Partial<Fault>): Fault => {
+    const write = (rest: Partial<Fault>): Fault => {
       const nothing = { target: kind, details: {}, inFlight: [], failed: null };
-      return { id, kind, beganAt, endedAt: now(), ...nothing, ...rest };
+      const fault = { id, kind, beganAt, endedAt: now(), ...nothing, ...rest };
+      notebook.fault(fault);
+      return fault;
     };
     const made = make(scene, random);
     made.catch(() => {});
@@ -140,9 +145,9 @@ export class Nemesis {
       const { target, details = {}, hit, inFlight = [], failed } = await bounded(made);
       const atOnce = hit === undefined ? {} : { hitAt: hit.at };
       const after = inFlight.map((flight) => ({ ...flight, gap: 'after_call' as const }));
-      notebook.fault(fault({ target, details: { ...details, ...atOnce }, inFlight: after, failed: failed ?? null }));
+      return write({ target, details: { ...details, ...atOnce }, inFlight: after, failed: failed ?? null });
     } catch (error) {
-      notebook.fault(fault({ failed: String(error).slice(0, 300) }));
+      return write({ failed: String(error).slice(0, 300) });
     }
   }
 

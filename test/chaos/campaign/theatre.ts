@@ -29,6 +29,8 @@ export interface TheatreOptions {
   layout: string;
   /** Time that a worker has between SIGTERM and its end. */
   shutdownMs?: number;
+  /** By so much longer than planned each call takes; absent: 0. */
+  callMs?: number;
   /** Folder of the repository whose code is tried; absent: this one. */
   root?: string;
   /** Made anew for the evidence. */
@@ -77,7 +79,7 @@ async function openTheatre(
   guard: Guard,
   toClose: (() => Promise<unknown>)[],
 ): Promise<Theatre> {
-  const { seed, backend, folder, layout, heartbeatMs, deathMs, concurrency, shutdownMs = 5_000 } = options;
+  const { seed, backend, folder, layout, heartbeatMs, deathMs, concurrency, shutdownMs = 5_000, callMs = 0 } = options;
   const epoch = openEpoch();
   const now = clockOf(epoch);
   const notebook = openNotebook(folder);
@@ -93,7 +95,7 @@ async function openTheatre(
   const names = ['clients', ...namesOf(layout)];
   const nets = await Promise.all(names.map((name) => openNet(name, postgres.url, redis?.url ?? null)));
   toClose.push(() => Promise.all(proxiesOf(nets).map((proxy) => proxy.close())));
-  const world = await startWorld(code, { folder, seed, epoch, apiKey });
+  const world = await startWorld(code, { folder, seed, epoch, apiKey, callMs });
   toClose.push(() => world.stop());
   const queues = await openQueuesByHand(postgres, redis?.url ?? null);
   toClose.push(() => queues.close());

@@ -31,7 +31,7 @@ export async function tryCampaign({ profile, ...given }: Try): Promise<Tried> {
   const report = await check(folder);
   const evidence = await readEvidence(folder);
   const { meta, nemesis: faults } = evidence;
-  const recovery = recoveriesOf(evidence, 'nothing').map(({ ms }) => ms);
+  const recovery = recoveriesOf(evidence, 'nothing').times.map(({ ms }) => ms);
   return {
     folder,
     meta,

@@ -20,6 +20,8 @@ export interface WorldOrder {
   seed: number;
   epoch: Epoch;
   apiKey: string;
+  /** By so much longer than planned each call of the model or a tool takes. */
+  callMs: number;
 }
 
 export interface WorldAddresses {
@@ -58,7 +60,7 @@ async function answer(path: string, body: unknown, gone: AbortSignal): Promise<u
   }
   if (path !== '/effect' && path !== '/once') throw new Error(`nothing at ${path}`);
   const hit = ledger.hit(body as EffectOrder, path === '/effect');
-  await delay(hit.waitMs + (hit.late ? lateMs : 0), undefined, { signal: gone });
+  await delay(order.callMs + hit.waitMs + (hit.late ? lateMs : 0), undefined, { signal: gone });
   return hit.answer;
 }
 

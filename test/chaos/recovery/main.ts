@@ -10,13 +10,14 @@ import { commitOf, machineOf } from '../campaign/machine.js';
 import { measureAway } from './away.js';
 import { measureFlushed } from './flushed.js';
 import { measureHandOver } from './hand-over.js';
-import { measureKills } from './kills.js';
+import { measureKills, measureKillsApart } from './kills.js';
 import type { Measure, Setting } from './measure.js';
 import { measurePoison } from './poison.js';
 import { measureSoak } from './soak.js';
 
 const measures: Record<string, Measure> = {
   kills: measureKills,
+  apart: measureKillsApart,
   handover: measureHandOver,
   flushed: measureFlushed,
   away: measureAway,
