@@ -40,7 +40,7 @@ export function measureKills(setting: Setting): Promise<object> {
 }
 
 export function measureKillsApart(setting: Setting): Promise<object> {
-  return measure('apart', { pauseMs: [200, 1_500], after: goneOn(setting.folder) }, setting);
+  return measure('apart', { pauseMs: [100, 800], after: goneOn(setting.folder) }, setting);
 }
 
 interface Way {
@@ -64,7 +64,8 @@ async function measure(name: string, { pauseMs, after }: Way, setting: Setting):
     layout: 'aaaam',
     only: ['kill', 'kill_at_gap'],
     openRuns: 60,
-    startEveryMs: 200,
+    startEveryMs: 400,
+    quietMs: 5_000,
     paces: paced({ pauseMs, steps: 0, longestMs: 0 }),
     async afterFault(fault, theatre) {
       load.push(loadavg()[0] ?? 0);
