@@ -8,7 +8,8 @@ import type { ClaimRequest, LlmRequest, Store } from '../../src/ports.js';
 import { inOrder, type RunRows } from '../../src/testing/memory-runs.js';
 import type { Tables } from '../../src/testing/memory-store.js';
 import { brokenInvariants } from '../support/invariants.js';
-import { billed, type Effect, expectedAnswer } from './cast.js';
+import { type Effect, isExpected } from './cast.js';
+import { billed } from './model.js';
 import { deathMs } from './process.js';
 
 export class Judge {
@@ -18,6 +19,8 @@ export class Judge {
   readonly #writes = new Map<string, number>();
   /** The last claim of each step that was given. */
   readonly #claims = new Map<string, ClaimRequest>();
+  /** Calls whose tool was withdrawn when their step was claimed last. */
+  readonly #withdrawn = new Set<string>();
   readonly #dead = new Set<string>();
   #replies = 0;
 
@@ -43,15 +46,17 @@ export class Judge {
         if (answer.claimed && (answer.run.endingAs !== null || answer.run.pauseAt !== null)) {
           this.found(`I11: a step of run ${request.runId}, which is ending or paused, was claimed`);
         }
-        if (answer.claimed) this.#claimed(request);
+        if (answer.claimed) this.#claimed(request, answer.step.name);
         return answer;
       },
     };
   }
 
   /** A job of an older dispatch claims nothing; only a recorded retry leaves the dispatch as it was. */
-  #claimed(request: ClaimRequest): void {
+  #claimed(request: ClaimRequest, name: string): void {
     const { runId, seq, dispatch, token } = request;
+    if (this.tables.stops.some(({ tool }) => tool === name)) this.#withdrawn.add(`${runId}.${seq}`);
+    else this.#withdrawn.delete(`${runId}.${seq}`);
     const before = this.#claims.get(`${runId}.${seq}`);
     this.#claims.set(`${runId}.${seq}`, request);
     if (before === undefined || before.token === token || before.dispatch < dispatch) return;
@@ -64,7 +69,6 @@ export class Judge {
 
   /** I7: each call has its result before the model is asked again. */
   asked({ messages }: LlmRequest): void {
-    this.#replies += 1;
     const open = new Set<string>();
     for (const message of messages) {
       if (message.role === 'assistant') for (const { id } of message.toolCalls) open.add(id);
@@ -73,6 +77,10 @@ export class Judge {
     }
     if (messages[0]?.role !== 'user') this.found('I7: a request does not begin with the task');
     if (open.size > 0) this.found(`I7: the model was asked with ${open.size} calls unanswered`);
+  }
+
+  replied(): void {
+    this.#replies += 1;
   }
 
   /** What holds at every instant; only of runs that were written since the last look. */
@@ -125,9 +133,8 @@ export class Judge {
     const { run } = rows;
     this.#lookAt(id, rows);
     if (!isFinal(run.status)) this.found(`I3: run ${id} is ${run.status}`);
-    const expected = expectedAnswer(String(rows.input));
-    if (run.status === 'completed' && run.output !== expected)
-      this.found(`I1: ${id} answered ${run.output}, not ${expected}`);
+    if (run.status === 'completed' && !isExpected(String(rows.input), run.output))
+      this.found(`I1: ${id} answered ${run.output} to ${rows.input}`);
     if (run.status === 'completed' && rows.input === 'tall' && run.summarySeq === null)
       this.found(`I13: ${id} outgrew its window and was not summed up`);
     if (run.status === 'failed') this.found(`section 5: ${id} failed, ${run.reason}`);
@@ -181,9 +188,13 @@ export class Judge {
       const mine = this.effects.filter(({ runId, seq }) => runId === id && seq === step.seq);
       if (mine.some(({ key }) => key !== step.idempotencyKey))
         this.found(`I5: step ${step.seq} of ${id} had another key`);
-      if (step.kind === 'tool' && step.status === 'completed' && step.error === null && mine.length === 0) {
+      // What was kept is the result of another call.
+      const done = step.note === 'cache' ? this.effects.filter(({ tool }) => tool === step.name) : mine;
+      if (step.kind === 'tool' && step.status === 'completed' && step.error === null && done.length === 0) {
         this.found(`I1: step ${step.seq} of ${id} is completed and never took effect`);
       }
+      if (this.#withdrawn.has(`${id}.${step.seq}`) && step.status === 'completed' && step.error === null)
+        this.found(`section 6: step ${step.seq} of ${id} called ${step.name}, which was withdrawn`);
       if (step.effect !== 'once') continue;
       const allowed = 1 + events.filter(({ type, seq }) => type === 'step.did_not_happen' && seq === step.seq).length;
       if (mine.length > allowed)

@@ -15,8 +15,9 @@ import type { RunRows } from '../../src/testing/memory-runs.js';
 import { createMemoryStore, emptyTables, type Tables } from '../../src/testing/memory-store.js';
 import { createMemoryWatch } from '../../src/testing/memory-watch.js';
 import { type Random, randomOf } from '../chaos/campaign/random.js';
-import { agentsOf, type Effect, enter, modelOf, resultOf, tasks } from './cast.js';
+import { agentOf, agentsOf, type Effect, enter, lentTool, resultOf, tasks } from './cast.js';
 import { Judge } from './judge.js';
+import { modelOf } from './model.js';
 import { type Ground, Process } from './process.js';
 import { Scheduler, turn } from './scheduler.js';
 
@@ -36,7 +37,11 @@ const mostFaults = 4;
 const settlesWithinMs = 240_000;
 const frozenMs = [500, 15_000] as const;
 const restartMs = [0, 3_000] as const;
+const meddlings = [
+  ...['wipe', 'twice', 'retry', 'away', 'cancel', 'pause', 'resume', 'redrive', 'withdraw', 'give back'],
+] as const;
 const longestPlay = 20_000;
+const modelFails = 0.02;
 
 /** `spoil`: breaks a part, to see that it is found out. */
 export async function playOne(seed: number, spoil: (ground: Ground) => void = () => {}): Promise<Told> {
@@ -119,7 +124,11 @@ class Play {
     const mine = agents[place];
     if (mine === undefined) process.maintain();
     else {
-      const model = modelOf((request) => this.judge.asked(request));
+      const model = modelOf({
+        onRequest: (request) => this.judge.asked(request),
+        onReply: () => this.judge.replied(),
+        fails: () => this.random.chance(modelFails),
+      });
       // A process that finds no database at its start ends, and is started again.
       void process.work(mine, model, concurrency).catch(() => process.kill());
     }
@@ -143,7 +152,7 @@ class Play {
     const threadId = this.random.chance(0.3) ? 'chat' : null;
     const run = {
       id,
-      agent: 'helper',
+      agent: agentOf(input),
       input,
       key: null,
       tenant: null,
@@ -176,7 +185,7 @@ class Play {
   /** Somebody does something that is not a call of ours. */
   private async meddle(): Promise<void> {
     const id = this.random.pick(this.runIds);
-    const what = this.random.pick(['wipe', 'twice', 'cancel', 'pause', 'resume', 'redrive', 'retry', 'away'] as const);
+    const what = this.random.pick(meddlings);
     this.scheduler.tell(`${what} ${id}`);
     switch (what) {
       case 'wipe':
@@ -193,6 +202,10 @@ class Play {
       }
       case 'away':
         return this.away();
+      case 'withdraw':
+        return this.operate((store) => store.stopTool({ tool: lentTool, agent: null }));
+      case 'give back':
+        return this.operate((store) => store.allowTool({ tool: lentTool, agent: null }));
       case 'cancel':
         return this.random.chance(0.5) ? this.command(id, cancelRun) : undefined;
       case 'pause':
@@ -202,6 +215,11 @@ class Play {
       case 'redrive':
         return this.command(id, (draft) => redriveRun(draft, 'command'), 'revivable');
     }
+  }
+
+  /** Nothing, where the database is away. */
+  private async operate(work: (store: Store) => Promise<boolean>): Promise<void> {
+    if (this.tables.reachable) await work(this.store);
   }
 
   private away(): void {
