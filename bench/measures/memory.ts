@@ -39,15 +39,16 @@ export async function measureMemory(task: MemoryTask): Promise<Memory> {
   const database = new pg.Client(databaseUrl);
   await database.connect();
   const samples: number[] = [];
-  for (let n = 0; n < seconds; n++) {
+  const began = performance.now();
+  const elapsed = () => (performance.now() - began) / 1_000;
+  for (let refills = 0; elapsed() < seconds; ) {
     // As many are queued at the end as at the beginning, however long it is watched.
-    if (n % refillSeconds === 0) {
-      await startRuns(client, namesOf(`run${n}-`, queued - (await openRuns(database))), 20);
+    if (elapsed() >= refills * refillSeconds) {
+      refills += 1;
+      await startRuns(client, namesOf(`run${refills}-`, queued - (await openRuns(database))), 20);
     }
-    for (let look = 0; look < looksASecond; look++) {
-      samples.push(await residentMb(worker.pid));
-      await delay(1_000 / looksASecond);
-    }
+    samples.push(await residentMb(worker.pid));
+    await delay(1_000 / looksASecond);
   }
   await database.end();
   await client.close();

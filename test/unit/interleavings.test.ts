@@ -9,7 +9,7 @@ import type { Ground } from '../interleavings/process.js';
 const forMs = 10_000;
 /** Seeds that once found a fault of the engine, with what it was. */
 const keptSeeds: readonly { seed: number; found: string }[] = [
-  { seed: 280, found: 'the facts of a call that stood still between its result and them were lost' },
+  { seed: 8, found: 'the facts of a call that stood still between its result and them were lost' },
 ];
 /** All who try it on one day try the same ones. */
 const firstOfDay = Math.floor(Date.now() / 86_400_000) * 1_000_000;
