@@ -18,8 +18,6 @@ import type { Theatre } from '../campaign/theatre.js';
 import { tryCampaign } from '../campaign/try-campaign.js';
 import type { Setting } from './measure.js';
 
-/** A call takes about as long as that of a quick model, or a kill would hit less. */
-const callMs = 600;
 const stateFolder = join('.pawl', 'chaos', 'recovery');
 const longMs = 12_000;
 const patienceMs = 20_000;
@@ -36,19 +34,23 @@ export interface Piece extends Recoveries {
 }
 
 export function measureKills(setting: Setting): Promise<object> {
-  return measure('kills', { pauseMs: [1_500, 3_000] }, setting);
+  return measure('kills', { pauseMs: [1_500, 3_000], callMs: 0, startEveryMs: 100 }, setting);
 }
 
 export function measureKillsApart(setting: Setting): Promise<object> {
-  return measure('apart', { pauseMs: [100, 800], after: goneOn(setting.folder) }, setting);
+  const way = { pauseMs: [100, 800], callMs: 600, startEveryMs: 400, after: goneOn(setting.folder) } as const;
+  return measure('apart', way, setting);
 }
 
 interface Way {
   pauseMs: readonly [number, number];
+  /** By so much longer than planned each call takes: as long as that of a quick model, or lone kills would hit little. */
+  callMs: number;
+  startEveryMs: number;
   after?: NonNullable<CampaignOptions['afterFault']>;
 }
 
-async function measure(name: string, { pauseMs, after }: Way, setting: Setting): Promise<object> {
+async function measure(name: string, { pauseMs, callMs, startEveryMs, after }: Way, setting: Setting): Promise<object> {
   const file = join(stateFolder, `${name}-${setting.backend}-${await commitOf()}.json`);
   const pieces = await readFile(file, 'utf8').then(
     (text) => JSON.parse(text) as Piece[],
@@ -64,7 +66,7 @@ async function measure(name: string, { pauseMs, after }: Way, setting: Setting):
     layout: 'aaaam',
     only: ['kill', 'kill_at_gap'],
     openRuns: 60,
-    startEveryMs: 400,
+    startEveryMs,
     quietMs: 5_000,
     paces: paced({ pauseMs, steps: 0, longestMs: 0 }),
     async afterFault(fault, theatre) {
