@@ -40,10 +40,9 @@ function nightTable(pieces: Piece[]): string {
     const goal = goals[name];
     return `| ${name} | ${number(value)} | ${goal === undefined ? '' : number(goal)} |`;
   });
-  const share = ((counts['model calls that a crash cost'] ?? 0) / (counts['model calls'] ?? 1)) * 100;
   return [
     `${pieces.length} pieces (${backends.redis} on Redis, ${backends.postgres} on Postgres), ${Math.round(seconds / 60)} minutes of campaign, commits ${commits.join(', ')}.`,
-    `Breaches found by the checker: **${breaches}**${breaches === 0 ? '' : ` (${byInvariant(pieces)})`}. Model calls that crashes cost: ${share.toFixed(1)} % of all.`,
+    `Breaches found by the checker: **${breaches}**${breaches === 0 ? '' : ` (${byInvariant(pieces)})`}. ${costOf(counts)}`,
     ...(breaches === 0
       ? [
           `Zero in ${number(counts.runs ?? 0)} runs means, with 95 % confidence, fewer than ${boundOf(counts.runs ?? 0)}.`,
@@ -54,6 +53,26 @@ function nightTable(pieces: Piece[]): string {
     '|---|---|---|',
     ...rows,
   ].join('\n');
+}
+
+/** A kill takes the model calls with it that its process has in flight: their share follows from how many calls a kill comes in. */
+export function costOf(counts: Record<string, number>): string {
+  const [lost = 0, calls = 0, kills = 0, runs = 0] = [
+    'model calls that a crash cost',
+    'model calls',
+    'kills',
+    'runs',
+  ].map((name) => counts[name] ?? 0);
+  const percent = (of: number, by: number) => `${((of / by) * 100).toFixed(1)} %`;
+  if (calls === 0) return 'The model was not asked.';
+  const share = `Model calls that crashes cost: ${percent(lost, calls)} of all`;
+  if (kills === 0 || lost === 0) return `${share}.`;
+  const [lostByKill, callsOfRun] = [lost / kills, calls / runs];
+  return (
+    `${share}: ${lostByKill.toFixed(1)} for each kill, at ${((kills / calls) * 1_000).toFixed(0)} kills in 1,000 calls. ` +
+    `One kill in ten runs, which are ${(10 * callsOfRun).toFixed(0)} calls, makes ${percent(lostByKill, 10 * callsOfRun)}; ` +
+    `1 % is one kill in ${Math.ceil(100 * lostByKill)} calls, or in ${Math.ceil((100 * lostByKill) / callsOfRun)} runs.`
+  );
 }
 
 /** Each breach's text begins with the name of what is broken. */

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { Piece } from '../../chaos/campaign/night-totals.js';
-import { boundOf, type Measured, tablesOf, withTables } from '../../chaos/durability.js';
+import { boundOf, costOf, type Measured, tablesOf, withTables } from '../../chaos/durability.js';
 import { page } from './pages.js';
 
 const json = <T>(name: string) =>
@@ -31,4 +31,19 @@ describe('docs/durability.md', () => {
 
 it('zero in ten thousand bounds the share by the rule of three', () => {
   expect(boundOf(10_000)).toBe('0.03 %');
+});
+
+describe('what crashes cost in model calls', () => {
+  it('follows from the calls that a kill takes with it and the calls that one kill comes in', () => {
+    const counts = { runs: 1_000, 'model calls': 5_000, kills: 50, 'model calls that a crash cost': 100 };
+    expect(costOf(counts)).toBe(
+      'Model calls that crashes cost: 2.0 % of all: 2.0 for each kill, at 10 kills in 1,000 calls. ' +
+        'One kill in ten runs, which are 50 calls, makes 4.0 %; 1 % is one kill in 200 calls, or in 40 runs.',
+    );
+  });
+
+  it('says no more than it knows where nothing was killed or asked', () => {
+    expect(costOf({ runs: 10, 'model calls': 50 })).toBe('Model calls that crashes cost: 0.0 % of all.');
+    expect(costOf({})).toBe('The model was not asked.');
+  });
 });
