@@ -196,6 +196,7 @@ class Scene {
    * be made by a machine however busy, and a claim never outlives its deadline before its worker is missed.
    */
   private async letCallsRunOut(): Promise<void> {
+    if (this.played.kind !== 'once') return;
     await this.pool.query(
       `with run as (select id from pawl.runs where id = $1 for no key update)
        update pawl.steps s set due_at = now() from run

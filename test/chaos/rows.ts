@@ -80,7 +80,8 @@ select row_to_json(r) as run,
 from pawl.runs r where r.id = $1`;
 
 export async function readRows(pool: pg.Pool, runId: string): Promise<Rows> {
-  const { rows } = await pool.query<Rows>(rowsSql, [runId]);
+  // Asked again and again: by a name it is planned once a connection.
+  const { rows } = await pool.query<Rows>({ name: 'rows', text: rowsSql, values: [runId] });
   if (rows[0] === undefined) throw new Error(`run ${runId} is lost`);
   return rows[0];
 }
