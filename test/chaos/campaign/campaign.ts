@@ -21,8 +21,8 @@ import { inTheatre, type Theatre } from './theatre.js';
 export interface CampaignOptions {
   seed: number;
   runs: number;
-  /** And as many more as it takes until so many processes were killed: how fast runs end says nothing of that. */
-  kills?: number;
+  /** And as many more as it takes until so much was broken: how fast runs end says nothing of that. */
+  atLeast?: Meant;
   minutes: number;
   backend: Backend;
   heartbeatMs: number;
@@ -49,7 +49,15 @@ export interface CampaignOptions {
   /** Made anew for the evidence. */
   folder: string;
   say: (line: string) => void;
+  /** Nothing is broken from here on; the runs that are left come to their end. */
+  whenWhole?: () => void;
   signal?: AbortSignal;
+}
+
+/** How much of what a slow machine may not come to within the time of its runs. */
+export interface Meant {
+  kills: number;
+  zombies: number;
 }
 
 /** Always with a process that only maintains: what works is killed too often to see another's heart stand still. */
@@ -75,7 +83,7 @@ async function conduct(options: CampaignOptions, layout: string, theatre: Theatr
 }
 
 async function playAll(options: CampaignOptions, layout: string, theatre: Theatre, clients: Clients): Promise<void> {
-  const { seed, backend, folder, say } = options;
+  const { seed, backend, folder, say, atLeast } = options;
   const { postgres, redis, nets, fleet, queues, notebook, now, apiKey } = theatre;
   const startedAt = now();
   await clients.open();
@@ -92,12 +100,18 @@ async function playAll(options: CampaignOptions, layout: string, theatre: Theatr
   void starting.then(() => {
     allStarted = true;
   });
-  // The last runs end in peace: with few left on their way, most faults would hit nothing.
-  await nemesis.rage(() => inTime() && !(allStarted && clients.progress().open < options.openRuns * 0.7));
+  // The last runs end in peace: with few left on their way, most faults would hit nothing. Where so much was meant to be
+  // broken, it is by then.
+  const isOver = () => allStarted && (atLeast !== undefined || clients.progress().open < options.openRuns * 0.7);
+  await nemesis.rage(
+    () => inTime() && !isOver(),
+    () => atLeast !== undefined && killsIn(notebook.faults) >= atLeast.kills,
+  );
   await starting;
   await nemesis.heal();
   const lastFaultAt = now();
   say('everything is whole again');
+  options.whenWhole?.();
   const settledAt = await settled(clients, now, lastFaultAt + livenessMs);
   clearInterval(telling);
   if (settledAt === null) say(`not at their end: ${clients.unsettled().slice(0, 10).join(' ')}`);
@@ -127,10 +141,14 @@ async function playAll(options: CampaignOptions, layout: string, theatre: Theatr
   notebook.meta(meta);
 }
 
-function* plansUntil({ seed, runs, kills = 0 }: CampaignOptions, { faults }: Notebook): Iterable<Plan> {
-  const killed = () => faults.filter((fault) => isKill(fault) && fault.failed === null).length;
-  for (let n = 0; n < runs || killed() < kills; n++) yield planOf(seed, n);
+function* plansUntil({ seed, runs, atLeast }: CampaignOptions, { faults }: Notebook): Iterable<Plan> {
+  const isShort = ({ kills, zombies }: Meant) => killsIn(faults) < kills || zombiesIn(faults) < zombies;
+  for (let n = 0; n < runs || (atLeast !== undefined && isShort(atLeast)); n++) yield planOf(seed, n);
 }
+
+const killsIn = (faults: readonly Fault[]) => faults.filter((fault) => isKill(fault) && fault.failed === null).length;
+const zombiesIn = (faults: readonly Fault[]) =>
+  faults.filter(({ kind, failed }) => kind === 'zombie' && failed === null).length;
 
 /** What Postgres did to itself is written down beside what was done to it. */
 async function panicsOf(postgres: PostgresService, faults: readonly Fault[], now: () => number): Promise<Fault[]> {

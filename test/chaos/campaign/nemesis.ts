@@ -43,6 +43,7 @@ export interface NemesisOptions {
 }
 
 interface Lane {
+  name: LaneName;
   pace: Pace;
   makers: readonly FaultMaker[];
   random: Random;
@@ -65,7 +66,7 @@ export class Nemesis {
       makers.filter(({ kind }) => only === null || only.includes(kind));
     const queueFaults = scene.backend === 'redis' ? redisFaults : bullmqSchemaFaults;
     const lane = (name: LaneName, makers: readonly FaultMaker[]): Lane => {
-      return { pace: paces[name], makers: allowed(makers), random: randomOf(seed, 'lane', name) };
+      return { name, pace: paces[name], makers: allowed(makers), random: randomOf(seed, 'lane', name) };
     };
     this.lanes = [
       lane('kills', killFaults(now)),
@@ -84,10 +85,13 @@ export class Nemesis {
     notebook.fault({ id: this.nextId(), kind: 'quiet', target: 'everything', beganAt, endedAt: now(), ...rest });
   }
 
-  /** Breaks things while `mayGoOn`; returns when the last fault is over. */
-  async rage(mayGoOn: () => boolean): Promise<void> {
-    const goesOn = () => mayGoOn() && !this.stopping;
-    await Promise.all(this.lanes.map((lane) => this.runLane(lane, goesOn)));
+  /**
+   * Breaks things while `mayGoOn`; returns when the last fault is over. Kills end sooner where there were enough: a slow
+   * machine would be kept from all else by more of them.
+   */
+  async rage(mayGoOn: () => boolean, killedEnough: () => boolean = () => false): Promise<void> {
+    const goesOn = (name: LaneName) => mayGoOn() && !this.stopping && !(name === 'kills' && killedEnough());
+    await Promise.all(this.lanes.map((lane) => this.runLane(lane, () => goesOn(lane.name))));
     await Promise.all(this.aside);
   }
 

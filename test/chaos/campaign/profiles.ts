@@ -42,10 +42,11 @@ export const profiles: Record<'real' | 'fast', Profile> = {
     startEveryMs: 0,
     quietMs: 4_000,
     paces: {
-      kills: { pauseMs: [100, 400], steps: 10, longestMs: 3_000 },
-      processes: { pauseMs: [1_000, 3_000], steps: 30, longestMs: 8_000 },
-      services: { pauseMs: [2_000, 4_000], steps: 50, longestMs: 12_000 },
-      jobs: { pauseMs: [300, 900], steps: 12, longestMs: 6_000 },
+      // A machine on which a process takes seconds to start would have none left by kills that wait for less.
+      kills: { pauseMs: [100, 400], steps: 6, longestMs: 8_000 },
+      processes: { pauseMs: [500, 1_500], steps: 15, longestMs: 8_000 },
+      services: { pauseMs: [1_000, 2_500], steps: 25, longestMs: 12_000 },
+      jobs: { pauseMs: [200, 600], steps: 8, longestMs: 6_000 },
     },
     times: {
       gapWithinMs: 3_000,
