@@ -13,6 +13,8 @@ export interface SuspectsParts {
   dispatch(dispatches: readonly Dispatch[]): Promise<void>;
 }
 
+/** After this long the sweep has dispatched what was put off, and it comes back as another delivery. */
+const rememberedMs = 6_000;
 /** What was handed back is taken by then, by this process or by another: one that is still free goes on with the next. */
 const takenWithinMs = 100;
 /** A process that is busy hands one back in this time: where all are busy, none of them does much else than to refuse. */
@@ -20,7 +22,8 @@ const busyPauseMs = 300;
 
 export class Suspects {
   private token: string | null = null;
-  private readonly waiting = new Set<Delivery>();
+  /** When each was put off. */
+  private readonly waiting = new Map<Delivery, number>();
   private isHandingBack = false;
   private whenFree = new AbortController();
 
@@ -42,14 +45,18 @@ export class Suspects {
 
   /** The delivery's step was put off. */
   await(delivery: Delivery): void {
-    this.waiting.add(delivery);
+    this.waiting.set(delivery, this.parts.clock.monotonicMs());
     if (!this.isHandingBack) void this.handBackAll();
   }
 
   private async handBackAll(): Promise<void> {
     const { clock } = this.parts;
     this.isHandingBack = true;
-    for (const delivery of this.waiting) {
+    for (const [delivery, sinceMs] of this.waiting) {
+      if (clock.monotonicMs() - sinceMs > rememberedMs) {
+        this.waiting.delete(delivery);
+        continue;
+      }
       this.whenFree = new AbortController();
       if (this.token !== null) await clock.sleep(busyPauseMs, this.whenFree.signal);
       if (await this.handBack(delivery)) await clock.sleep(takenWithinMs);

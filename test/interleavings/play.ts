@@ -38,7 +38,16 @@ const settlesWithinMs = 240_000;
 const frozenMs = [500, 15_000] as const;
 const restartMs = [0, 3_000] as const;
 const meddlings = [
-  ...['wipe', 'twice', 'retry', 'away', 'cancel', 'pause', 'resume', 'redrive', 'withdraw', 'give back'],
+  'wipe',
+  'twice',
+  'retry',
+  'away',
+  'cancel',
+  'pause',
+  'resume',
+  'redrive',
+  'withdraw',
+  'give back',
 ] as const;
 const longestPlay = 20_000;
 const modelFails = 0.02;

@@ -130,7 +130,7 @@ describe('a fact', () => {
     const id = await town.start({ agent: 'clerk', input: JSON.stringify({ tool: 'look' }) });
     await town.until(() => stopped !== undefined);
     await stopped;
-    expect(town.statuses(id)[1]).toBe('completed');
+    await town.until(() => town.statuses(id)[1] === 'completed');
     expect(await known()).toEqual([['seen', 'saw Ada']]);
   });
 

@@ -76,6 +76,18 @@ describe('suspects that were put off', () => {
   });
 });
 
+it('so many that the sweep comes first are forgotten, and not kept for as long as a process is busy', async () => {
+  suspects.take('busy');
+  for (let seq = 1; seq <= 1_000; seq++) suspects.await(delivery(seq));
+  await clock.advance(7_000);
+  const handedBack = called.length;
+  expect(handedBack).toBeGreaterThan(10);
+  expect(handedBack).toBeLessThan(30);
+  suspects.free('busy');
+  await clock.advance(60_000);
+  expect(called).toHaveLength(handedBack);
+});
+
 it('a suspect that was put off when the process has become free is handed back at once', async () => {
   suspects.await(delivery(1));
   await clock.advance(0);
