@@ -57,17 +57,30 @@ export type Raced<T> =
   /** Aborted before it began, or too late for its claim. */
   | { ended: 'not_started' };
 
+/** A process that stops has a second or two to record what it holds. */
+const stoppingMs = 100;
+
 /**
- * Runs work under a time of its own and nothing else: for what is told of a result that is in hand, which counts whatever has
- * become of the call meanwhile.
+ * Runs work under a time of its own: for what is told of a result that is in hand, which counts whatever has become of the call
+ * meanwhile. Only where the process stops is it hurried, or the result itself would come too late.
  */
-export function raceTime<T>(timeoutMs: number, work: () => T | Promise<T>): Promise<Timed<T>> {
+export function raceTime<T>(call: Call, timeoutMs: number, work: () => T | Promise<T>): Promise<Timed<T>> {
+  const outer = call.onAbort;
   return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve({ ended: 'timeout' }), timeoutMs);
+    const late = () => end({ ended: 'timeout' });
+    let timer = setTimeout(late, timeoutMs);
+    const hurry = () => {
+      if (call.cause !== 'shutdown') return;
+      clearTimeout(timer);
+      timer = setTimeout(late, stoppingMs);
+    };
     const end = (timed: Timed<T>) => {
       clearTimeout(timer);
+      if (call.onAbort === hurry) call.onAbort = outer;
       resolve(timed);
     };
+    call.onAbort = hurry;
+    hurry();
     (async () => work())().then(
       (value) => end({ ended: 'returned', value }),
       (thrown: unknown) => end({ ended: 'threw', thrown }),

@@ -155,19 +155,19 @@ const extractTimeoutMs = 5_000;
 
 /**
  * The facts in a result: none where they cannot be told, for the call itself has succeeded. Whatever cuts calls short comes too
- * late for it: its result is recorded, and its facts with it.
+ * late for it: its result is recorded, and its facts with it, unless its worker stops before they are told.
  */
 async function factsOf(performance: ToolPerformance, tool: Tool, args: unknown, result: unknown): Promise<NewFact[]> {
-  const { claim, log } = performance;
+  const { call, claim, log } = performance;
   const { extractFacts } = tool;
   if (extractFacts === null) return [];
   const { tenant, threadId } = claim.run;
-  const raced = await raceTime(extractTimeoutMs, () =>
+  const raced = await raceTime(call, extractTimeoutMs, () =>
     extractFacts({ name: tool.name, args, tenant, threadId }, result),
   );
   try {
     if (raced.ended === 'returned') return readFacts(raced.value, claim.run);
-    throw raced.ended === 'threw' ? raced.thrown : new Error(`no answer within ${extractTimeoutMs} ms`);
+    throw raced.ended === 'threw' ? raced.thrown : new Error('no answer within its time');
   } catch (error) {
     log().warn(
       { tool: tool.name, cause: describeThrown(error) },

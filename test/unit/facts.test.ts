@@ -134,6 +134,31 @@ describe('a fact', () => {
     expect(await known()).toEqual([['seen', 'saw Ada']]);
   });
 
+  it('does not keep its result from being recorded where looking for it outlasts the worker', async () => {
+    let worker: TownWorker | null = null;
+    let stopped: Promise<void> | undefined;
+    let executed = 0;
+    const send = defineTool({
+      name: 'send',
+      description: 'sends',
+      effect: 'once',
+      execute: () => {
+        executed += 1;
+        return 'sent';
+      },
+      extractFacts: () => {
+        stopped = worker?.stop(1_000);
+        return new Promise(() => {});
+      },
+    });
+    worker = await town.startWorker({ agents: [agent([send])], llm: llm(asTold) });
+    const id = await town.start({ agent: 'clerk', input: JSON.stringify({ tool: 'send' }) });
+    await town.until(() => stopped !== undefined);
+    await stopped;
+    expect(town.statuses(id)[1]).toBe('completed');
+    expect([executed, await known()]).toEqual([1, []]);
+  });
+
   it('is kept with a result that came as the time of its call ended', async () => {
     const look = defineTool({
       name: 'look',
