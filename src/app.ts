@@ -19,6 +19,7 @@ import type { Clock, Embedder, Ids, Llm, Log } from './ports.js';
 import { checkSchema } from './postgres/migrate.js';
 import { asPawlError, createLane, createPool, workerPoolSize } from './postgres/pool.js';
 import { createReads } from './postgres/reads.js';
+import { Route } from './postgres/route.js';
 import { createStore } from './postgres/store.js';
 import { createWatch } from './postgres/watch.js';
 import { createWorkers } from './postgres/workers.js';
@@ -67,9 +68,10 @@ function timeId(): string {
 /** For doors and other services: accepts runs, shows them, commands them. */
 export async function openClient(settings: ServiceSettings): Promise<Client> {
   const { log } = settings;
-  const pool = createPool({ url: settings.databaseUrl, max: 5, applicationName: 'pawl client' });
+  const route = new Route();
+  const pool = createPool({ url: settings.databaseUrl, route, max: 5, applicationName: 'pawl client' });
   try {
-    const queue = await openQueueOf(pool, settings, { workers: 0, lazy: true });
+    const queue = await openQueueOf(pool, settings, { route, workers: 0, lazy: true });
     const runs = createRuns({
       store: createStore(pool),
       reads: createReads(pool),
@@ -134,20 +136,21 @@ export async function startWorkerProcess(settings: WorkerSettings): Promise<Work
   const { log, role } = settings;
   const queues = queuesOf(settings);
   const runsSteps = role !== 'maintenance';
+  const route = new Route();
   const pool = createPool({
     url: settings.databaseUrl,
+    route,
     max: workerPoolSize(settings.concurrency),
     applicationName: `pawl worker (${role})`,
   });
-  const queue = await openQueueOf(pool, settings, { workers: runsSteps ? queues.length : 0, lazy: false }).catch(
-    async (error) => {
-      await pool.end().catch(() => {});
-      throw error;
-    },
-  );
+  const workers = runsSteps ? queues.length : 0;
+  const queue = await openQueueOf(pool, settings, { route, workers, lazy: false }).catch(async (error) => {
+    await pool.end().catch(() => {});
+    throw error;
+  });
   const lanes = {
-    claims: createLane(settings.databaseUrl, 'claims'),
-    records: createLane(settings.databaseUrl, 'records'),
+    claims: createLane(settings.databaseUrl, 'claims', route),
+    records: createLane(settings.databaseUrl, 'records', route),
   };
   const parts = {
     store: createStore(pool, lanes),
@@ -232,7 +235,7 @@ interface OpenedQueue {
 async function openQueueOf(
   pool: pg.Pool,
   settings: ServiceSettings,
-  { workers, lazy }: { workers: number; lazy: boolean },
+  { route, workers, lazy }: { route: Route; workers: number; lazy: boolean },
 ): Promise<OpenedQueue> {
   const { log } = settings;
   const queues = ['llm', 'tool'];
@@ -251,6 +254,7 @@ async function openQueueOf(
   }
   const queuePool = createPool({
     url: settings.databaseUrl,
+    route,
     max: queuePoolSize(workers),
     applicationName: 'pawl queue',
     silenceMs: queueSilenceMs,

@@ -3,11 +3,14 @@
  * process; every wait for a connection is bounded. Transactions go through `inTransaction`, which gives the slot back
  * whatever fails.
  */
-import pg from 'pg';
+import type pg from 'pg';
 import { PawlError } from '../core/errors.js';
+import { isSilence, Route } from './route.js';
 
 export interface PoolOptions {
   url: string;
+  /** Of the process, which its pools share; absent: the pool has its own. */
+  route?: Route;
   max: number;
   applicationName: string;
   /** Server settings of each connection, such as `search_path`. */
@@ -24,14 +27,15 @@ export const silenceMs = 12_000;
 const sessionSettings = { statement_timeout: '10s', idle_in_transaction_session_timeout: '5s' };
 
 export function createPool(options: PoolOptions): pg.Pool {
-  const pool = new pg.Pool({
+  const { route = new Route() } = options;
+  const pool = route.createPool({
     connectionString: options.url,
     max: options.max,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
-    query_timeout: options.silenceMs ?? silenceMs,
+    silenceMs: options.silenceMs ?? silenceMs,
     options: Object.entries({ ...sessionSettings, ...options.settings })
       .map(([name, value]) => `-c ${name}=${value}`)
       .join(' '),
@@ -53,7 +57,7 @@ export function workerPoolSize(concurrency: number): number {
  * One connection for one hot statement. Its plans are by the primary keys whatever the tables' statistics say: a plan made
  * while the tables were empty would be kept when they are not.
  */
-export function createLane(url: string, name: string): pg.Pool {
+export function createLane(url: string, name: string, route?: Route): pg.Pool {
   const settings = {
     enable_seqscan: 'off',
     enable_hashjoin: 'off',
@@ -61,19 +65,19 @@ export function createLane(url: string, name: string): pg.Pool {
     plan_cache_mode: 'force_generic_plan',
     jit: 'off',
   };
-  return createPool({ url, max: 1, applicationName: `pawl ${name}`, settings });
+  return createPool({ url, route, max: 1, applicationName: `pawl ${name}`, settings });
 }
 
 export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
-  let broken: unknown;
+  let broken: Error | undefined;
   try {
     await client.query('begin');
     const value = await work(client);
     await client.query('commit');
     return value;
   } catch (error) {
-    broken = error;
+    broken = error instanceof Error ? error : new Error(String(error));
     // A dead connection answers no rollback either.
     if (!isSilence(error)) {
       await client.query('rollback').then(
@@ -85,12 +89,8 @@ export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClie
     }
     throw error;
   } finally {
-    client.release(broken !== undefined);
+    client.release(broken);
   }
-}
-
-function isSilence(error: unknown): boolean {
-  return error instanceof Error && error.message === 'Query read timeout';
 }
 
 const connectionStates = new Set(['57P01', '57P02', '57P03', '53300', '25006', '25P03', '57014', '55P03']);
