@@ -726,6 +726,14 @@ describe('the checker', () => {
     expect(judge(evidence).breaches).toEqual([]);
   });
 
+  it('accepts the call of a claim that went so and was made by none again, as where its run was cancelled meanwhile', () => {
+    const evidence = goodHistory();
+    claimInVain(evidence, 2, true);
+    expect(namesOf(judge(evidence))).toEqual(['I4', 'section 5']);
+    crashServer(evidence);
+    expect(judge(evidence).breaches).toEqual([]);
+  });
+
   it.each<[string, string, string[]]>([
     ['accepts', 'postgres', []],
     ['finds also after those of Redis', 'redis', ['I11']],
@@ -967,18 +975,26 @@ function standStill({ tables }: Evidence): void {
   created.at = String(run.created_at);
 }
 
-/** The last attempt of a step as if it had been claimed before, and its call made, by a claim of which nothing is left: its time. */
-function claimInVain({ workers, ledger }: Evidence, seq: number): number {
+/**
+ * The last attempt of a step as if it had been claimed before, and its call made, by a claim of which nothing is left: its time.
+ * `isLast`: as if nobody had claimed it as that attempt again.
+ */
+function claimInVain({ workers, ledger }: Evidence, seq: number, isLast = false): number {
   const gapsOf = workers.flatMap((line) =>
     line.what === 'gap' && line.runId === 'run_1' && line.seq === seq ? [line] : [],
   );
   const claimed = last(gapsOf, ({ gap }) => gap === 'after_claim');
+  const numberOf = (attempt: number | null) => Number(attempt) + (isLast ? 1 : 0);
   const lost = gapsOf.filter(
     ({ token, gap }) => token === claimed.token && (gap === 'after_claim' || gap === 'after_call'),
   );
-  workers.splice(workers.indexOf(claimed), 0, ...lost.map((line) => ({ ...line, token: 'run_1/forgotten' })));
+  workers.splice(
+    workers.indexOf(claimed),
+    0,
+    ...lost.map((line) => ({ ...line, token: 'run_1/forgotten', attempt: numberOf(line.attempt) })),
+  );
   const hit = last(ledger, (one) => one.seq === seq && one.runId === 'run_1');
-  ledger.push({ ...hit, n: ledger.length + 1, applied: false, deduped: true });
+  ledger.push({ ...hit, n: ledger.length + 1, attempt: numberOf(hit.attempt), applied: false, deduped: true });
   return claimed.at;
 }
 

@@ -108,7 +108,10 @@ function ofLastAttempt(dossier: Dossier, step: Line<StepDump>): Breach[] {
   return [];
 }
 
-/** One call an attempt; a claim that the server forgot may have called as well, under the number that the next one got again. */
+/**
+ * One call an attempt; a claim that the server forgot may have called as well, under the number that the next one got again, or
+ * that none got, where its run was cancelled meanwhile.
+ */
 function ofCalls(dossier: Dossier, step: Line<StepDump>, traces: readonly Trace[]): Breach[] {
   const forgotten = dossier.forgotten.filter(({ seq }) => seq === step.seq);
   if (step.kind === 'llm') {
@@ -119,8 +122,9 @@ function ofCalls(dossier: Dossier, step: Line<StepDump>, traces: readonly Trace[
   }
   const hits = dossier.hits.filter((hit) => hit.seq === step.seq);
   return [...byKey(hits, (hit) => hit.attempt)].flatMap(([attempt, ofAttempt]) => {
-    const most = 1 + forgotten.filter((line) => line.attempt === attempt).length;
-    if (ofAttempt.length <= most && traces.some((trace) => trace.attempt === attempt)) return [];
+    const claimed = traces.some((trace) => trace.attempt === attempt) ? 1 : 0;
+    const most = claimed + forgotten.filter((line) => line.attempt === attempt).length;
+    if (ofAttempt.length <= most) return [];
     const text = `step ${step.seq} called its tool ${ofAttempt.length} times as attempt ${attempt}`;
     return [breachOf(name, dossier, text, see('ledger', ...ofAttempt), ...traces.map(({ where }) => where))];
   });
