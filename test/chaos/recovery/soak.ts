@@ -23,7 +23,7 @@ export function measureSoak(setting: Setting): Promise<object> {
       }
       const { rows } = await theatre.postgres.use((client) =>
         client.query<{ runs: number; steps: number }>(
-          'select count(*)::int as runs, sum(steps)::int as steps from pawl.runs',
+          'select count(*)::int as runs, sum(steps_used)::int as steps from pawl.runs',
         ),
       );
       return { minutes, ...rows[0], 'medians of the second and of the last quarter': compare(samples) };
