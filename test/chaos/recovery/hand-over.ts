@@ -1,6 +1,6 @@
 /**
- * A worker is told to end (SIGTERM) and has no time to finish: from the moment it let go of a step, or was told where it had
- * only fetched the job, to the step's next claim in another process.
+ * A worker is told to end (SIGTERM) and has less time than its calls take: from the moment it let go of a step, or was told where it
+ * had only fetched the job, to the step's next claim in another process. The others have room for what it gives back.
  */
 import type { Evidence, WorkerLine } from '../campaign/evidence.js';
 import { percentiles } from '../campaign/recovery.js';
@@ -14,12 +14,13 @@ export async function measureHandOver(setting: Setting): Promise<object> {
     profile: 'real',
     runs: 20_000,
     minutes: setting.minutes ?? 8,
-    layout: 'aaa',
+    layout: 'aaaa',
     only: ['sigterm'],
-    openRuns: 60,
+    openRuns: 15,
     startEveryMs: 100,
-    shutdownMs: 10,
-    paces: paced({ pauseMs: [500, 1_500], steps: 0, longestMs: 0 }),
+    callMs: 900,
+    shutdownMs: 1_000,
+    paces: paced({ pauseMs: [2_000, 4_000], steps: 0, longestMs: 0 }),
   });
   const times = handOvers(evidence);
   const sigterms = evidence.nemesis.filter(({ kind, failed }) => kind === 'sigterm' && failed === null).length;
