@@ -29,17 +29,22 @@ export async function measureHandOver(setting: Setting): Promise<object> {
 
 type GapLine = Extract<WorkerLine, { what: 'gap' }>;
 
-function handOvers({ nemesis, workers }: Evidence): number[] {
+/** Without `once` calls, about whose fate nobody asks before their deadline, and calls that failed: the queue retries those later. */
+function handOvers({ nemesis, workers, tables }: Evidence): number[] {
   const lines = workers.filter((line): line is GapLine => line.what === 'gap');
+  const once = new Set(
+    tables.steps.filter(({ effect }) => effect === 'once').map((step) => `${step.run_id} ${step.seq}`),
+  );
   return nemesis
     .filter(({ kind, failed }) => kind === 'sigterm' && failed === null)
     .flatMap(({ details: { pid, hitAt }, inFlight }) =>
       inFlight.flatMap(({ runId, seq }) => {
-        if (typeof hitAt !== 'number') return [];
+        if (typeof hitAt !== 'number' || once.has(`${runId} ${seq}`)) return [];
         const mine = lines.filter((line) => line.runId === runId && line.seq === seq && line.at > hitAt);
         const next = mine.find((line) => line.gap === 'after_claim' && line.pid !== pid);
         if (next === undefined) return [];
         const letGo = mine.findLast((line) => line.pid === pid && line.gap === 'after_record' && line.at < next.at);
+        if (letGo !== undefined && letGo.dispatch === next.dispatch) return [];
         return [Math.round(next.at - (letGo?.at ?? hitAt))];
       }),
     );
