@@ -324,7 +324,8 @@ export interface EventDump {
   id: number;
   type: string;
   seq: number | null;
-  at: string;
+  /** Null: of an outcome whose step has no end, which no sound row is. */
+  at: string | null;
   /** JSON text. */
   data: string | null;
 }

@@ -34,6 +34,14 @@ const bad: Bad[] = [
       ),
   ],
   [
+    'a step is open again though its outcome was told',
+    ['I1', 'I3'],
+    ({ tables }) => {
+      Object.assign(stepOf(tables, 2), { status: 'running', finished_at: null });
+      at(tables.events, (event) => event.type === 'step.completed' && event.seq === 2).at = null;
+    },
+  ],
+  [
     'a turn is joined before its last call is over',
     ['I1'],
     (evidence) => insertEvent(evidence, 'step.retry', 5, 'step.completed', 4),

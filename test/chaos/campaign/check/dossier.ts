@@ -201,8 +201,9 @@ export function dataOf(event: EventDump): Record<string, unknown> {
   return event.data === null ? {} : (JSON.parse(event.data) as Record<string, unknown>);
 }
 
-/** A time of the tables, in the milliseconds of the other files. */
-export function ms(time: Date | string): number {
+/** A time of the tables, in the milliseconds of the other files. Not a number where a broken row has none. */
+export function ms(time: Date | string | null): number {
+  if (time === null) return Number.NaN;
   return typeof time === 'string' ? Date.parse(time) : time.getTime();
 }
 

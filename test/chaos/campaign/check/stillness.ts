@@ -71,7 +71,9 @@ function stillSpans(dossier: Dossier, unable: readonly Span[]): Span[] {
 /** `rests`: from then on the run is suspended or final. */
 function movesOf({ run, events, deliveries, hits, modelCalls }: Dossier): { at: number; rests: boolean }[] {
   let rests = false;
-  const told = events.map((event) => {
+  // An outcome that was undone has no time any more; that it has not is for I1 to say.
+  const dated = events.filter(({ at }) => !Number.isNaN(ms(at)));
+  const told = dated.map((event) => {
     if (event.type === 'run.suspended' || /^run\.(completed|failed|cancelled)$/.test(event.type)) rests = true;
     if (event.type === 'run.resumed' || event.type === 'run.redriven') rests = false;
     return { at: ms(event.at), rests };
