@@ -144,46 +144,44 @@ function sendTogether(client: Redis): void {
 }
 
 /**
- * Existence and the finished and delayed sets by id first, then how much waits, then what is active: a job that moves on
- * while this is read is then seen at its later place. With nothing waiting, a job that is neither finished nor active is a
- * hash without a list (Redis evicted the list): absent, or its step would wait for ever.
+ * Where jobs of one queue are, by one look of Redis's: a backlog of ten thousand asked about command by command kept a process
+ * busy with commands. With nothing waiting, a job that is neither finished nor active is a hash without a list (Redis evicted
+ * the list): absent, or its step would wait for ever. Answers places in `presences`, from 0.
  */
+const probeScript = `
+local active = {}
+for _, id in ipairs(redis.call('lrange', KEYS[1], 0, -1)) do active[id] = true end
+local waiting = redis.call('llen', KEYS[2]) + redis.call('llen', KEYS[3]) + redis.call('zcard', KEYS[4])
+local found = {}
+for n, id in ipairs(ARGV) do
+  if active[id] then found[n] = 1
+  elseif waiting == 0 or redis.call('exists', KEYS[7 + n]) == 0 or redis.call('zscore', KEYS[5], id)
+    or redis.call('zscore', KEYS[6], id) or redis.call('zscore', KEYS[7], id) then found[n] = 2
+  else found[n] = 0 end
+end
+return found`;
+
+const probedParts = ['active', 'wait', 'paused', 'prioritized', 'completed', 'failed', 'delayed'];
+const presences: readonly Presence[] = ['ready', 'active', 'absent'];
+
 async function probeChunk(
   pipeline: (commands: (string | number)[][]) => Promise<unknown[]>,
   key: (name: string, part: string) => string,
   jobs: readonly JobRef[],
 ): Promise<Presence[]> {
-  const names = [...new Set(jobs.map(({ name }) => name))];
-  const replies = await pipeline([
-    ...jobs.flatMap(({ name, id }) => [
-      ['exists', key(name, id)],
-      ['zscore', key(name, 'completed'), id],
-      ['zscore', key(name, 'failed'), id],
-      ['zscore', key(name, 'delayed'), id],
-    ]),
-    ...names.flatMap((name) => [
-      ['llen', key(name, 'wait')],
-      ['llen', key(name, 'paused')],
-      ['zcard', key(name, 'prioritized')],
-    ]),
-    ...names.map((name) => ['lrange', key(name, 'active'), 0, -1]),
-  ]);
-  const waiting = new Map<string, number>();
-  const active = new Map<string, Set<unknown>>();
-  names.forEach((name, n) => {
-    const lengths = replies.slice(4 * jobs.length + 3 * n, 4 * jobs.length + 3 * n + 3);
-    waiting.set(
-      name,
-      lengths.reduce<number>((sum, length) => sum + Number(length), 0),
-    );
-    active.set(name, new Set(replies[4 * jobs.length + 3 * names.length + n] as unknown[]));
+  const idsOf = new Map<string, string[]>();
+  for (const { name, id } of jobs) {
+    const ids = idsOf.get(name);
+    if (ids === undefined) idsOf.set(name, [id]);
+    else ids.push(id);
+  }
+  const asked = [...idsOf].map(([name, ids]) => {
+    const keys = [...probedParts, ...ids].map((part) => key(name, part));
+    return ['eval', probeScript, keys.length, ...keys, ...ids];
   });
-  return jobs.map(({ name, id }, n) => {
-    const [exists, ...sets] = replies.slice(4 * n, 4 * n + 4);
-    if (active.get(name)?.has(id)) return 'active';
-    const elsewhere = exists !== 1 || sets.some((score) => score !== null);
-    return elsewhere || (waiting.get(name) ?? 0) === 0 ? 'absent' : 'ready';
-  });
+  const replies = (await pipeline(asked)) as number[][];
+  const answersOf = new Map([...idsOf.keys()].map((name, n) => [name, (replies[n] ?? []).values()]));
+  return jobs.map(({ name }) => presences[answersOf.get(name)?.next().value ?? -1] ?? 'absent');
 }
 
 /** Any policy but noeviction lets Redis drop jobs when it is full. Servers that do not tell are left alone. */

@@ -35,11 +35,20 @@ export class Sweep {
     // Also of a sweep that fails: a queue that refuses every job must not be asked as fast as rounds go.
     this.nextAtMs = clock.monotonicMs() + firstPauseMs;
     const missing = await this.sweepAll();
-    const isQuiet = missing === 0 && this.activeSince.size === 0 && this.backlog > 0;
-    const longest = this.backlog <= shortBacklog ? longestPauseMs : longestPauseOfLongMs;
-    this.pauseMs = isQuiet ? Math.min(longest, this.pauseMs * 2) : firstPauseMs;
+    const isQuiet = missing === 0 && this.backlog > 0;
+    this.pauseMs = isQuiet ? Math.min(this.longestPauseMs(), this.pauseMs * 2) : firstPauseMs;
     this.nextAtMs = clock.monotonicMs() + this.pauseMs;
     await this.showDeaths();
+  }
+
+  /**
+   * Jobs that are being claimed are looked at again when it can be told that nobody claims them. Of a long backlog some always
+   * are.
+   */
+  private longestPauseMs(): number {
+    const isClaiming = this.activeSince.size > 0;
+    if (this.backlog <= shortBacklog) return isClaiming ? firstPauseMs : longestPauseMs;
+    return isClaiming ? activeMs : longestPauseOfLongMs;
   }
 
   async dispatch(dispatches: readonly Dispatch[]): Promise<void> {

@@ -55,6 +55,28 @@ it('looks at a short backlog every other second, and at a long one every eighth'
   expect(long.looks.slice(-4)).toEqual([30_000, 38_000, 46_000, 54_000]);
 });
 
+it('looks at a long backlog every fifth second while jobs of it are being claimed, others at every look', async () => {
+  const long = sweeping(10_000);
+  for (let second = 0; second < 60; second++) {
+    long.where.clear();
+    long.where.set(second + 1, 'active');
+    await long.pass(1);
+  }
+  expect(long.looks.slice(-3)).toEqual([46_000, 51_000, 56_000]);
+  expect(long.added).toEqual([]);
+});
+
+it.each([0, 1, 2, 3, 4, 5, 6, 7])(
+  'hands a step over again whose worker died with its job, within fifteen seconds, %d s after a look at a long backlog',
+  async (phase) => {
+    const { pass, where, added } = sweeping(5_000);
+    await pass(62 + phase);
+    where.set(7, 'active');
+    await pass(15);
+    expect(added.length).toBe(1);
+  },
+);
+
 it.each([0, 1, 2, 3, 4, 5, 6, 7])(
   'hands a step over again whose worker died with its job, within eight seconds, %d s after a look beside a short backlog',
   async (phase) => {

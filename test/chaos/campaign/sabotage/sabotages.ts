@@ -247,6 +247,8 @@ export const sabotages: Sabotage[] = [
       },
     ],
     caughtBy: ['section 3'],
+    // Two agents have to ask about one thing within ten seconds: of many runs some do.
+    campaign: { only: ['kill'] },
   },
   {
     name: 'withdrawal unheard',
