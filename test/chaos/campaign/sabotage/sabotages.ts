@@ -12,8 +12,8 @@ export interface Sabotage {
   edits: Edit[];
   /** Any of these catches it. */
   caughtBy: string[];
-  /** Where faults of every kind would hit what it breaks too seldom for three minutes. */
-  campaign?: Partial<Pick<CampaignOptions, 'only' | 'layout' | 'backend' | 'minutes'>>;
+  /** Where faults of every kind, or the runs of any seed, would hit what it breaks too seldom for three minutes. */
+  campaign?: Partial<Pick<CampaignOptions, 'only' | 'layout' | 'backend' | 'minutes' | 'seed'>>;
 }
 
 export interface Edit {
@@ -247,8 +247,8 @@ export const sabotages: Sabotage[] = [
       },
     ],
     caughtBy: ['section 3'],
-    // Two agents have to ask about one thing within ten seconds: of many runs some do.
-    campaign: { only: ['kill'] },
+    // Two agents have to ask about one thing within ten seconds, which in many a seed's first runs happens once or not at all.
+    campaign: { only: ['kill'], seed: 5 },
   },
   {
     name: 'withdrawal unheard',

@@ -35,7 +35,8 @@ function foundIn(by: Trial['by']): string {
 export function pageOf(trials: readonly Trial[], { commit, machine }: Meta, seed: number): string {
   const cell = (text: string) => text.replaceAll('|', '\\|');
   const rows = trials.map(({ sabotage, verdict, by, seconds }) => {
-    const faults = sabotage.campaign?.only?.join(', ') ?? 'all kinds';
+    const { only, seed: ofItsOwn } = sabotage.campaign ?? {};
+    const faults = `${only?.join(', ') ?? 'all kinds'}${ofItsOwn === undefined ? '' : `; seed ${ofItsOwn}`}`;
     const cells = [
       sabotage.name,
       sabotage.breaks,
