@@ -8,8 +8,8 @@ import type { Log, Presence } from '../ports.js';
 import { type Ground, inChunks, type JobRef, keptEvents } from './ground.js';
 import { quietly, settledWithin } from './quiet.js';
 
-/** Commands in one pipeline: large enough to be one round trip, small enough not to hold Redis up. */
-const pipelineJobs = 500;
+/** Jobs asked about at once: enough for one round trip, few enough not to hold Redis up. */
+const probedAtOnce = 500;
 const epochField = 'pawlEpoch';
 const reconnectWithinMs = 2_000;
 
@@ -76,7 +76,7 @@ export function openRedis({ url, prefixId, log, answerWithinMs }: RedisGroundOpt
 
     async probe(jobs) {
       const found: Presence[] = [];
-      for (const chunk of inChunks(jobs, pipelineJobs)) found.push(...(await probeChunk(pipeline, key, chunk)));
+      for (const chunk of inChunks(jobs, probedAtOnce)) found.push(...(await probeChunk(pipeline, key, chunk)));
       return found;
     },
 
