@@ -181,7 +181,12 @@ async function probeChunk(
   });
   const replies = (await pipeline(asked)) as number[][];
   const answersOf = new Map([...idsOf.keys()].map((name, n) => [name, (replies[n] ?? []).values()]));
-  return jobs.map(({ name }) => presences[answersOf.get(name)?.next().value ?? -1] ?? 'absent');
+  return jobs.map(({ name, id }) => {
+    const presence = presences[answersOf.get(name)?.next().value ?? -1];
+    // No answer is not absence: the sweep would hand the whole backlog over again.
+    if (presence === undefined) throw new Error(`Redis did not say where job ${id} is`);
+    return presence;
+  });
 }
 
 /** Any policy but noeviction lets Redis drop jobs when it is full. Servers that do not tell are left alone. */

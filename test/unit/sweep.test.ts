@@ -66,24 +66,18 @@ it('looks at a long backlog every fifth second while jobs of it are being claime
   expect(long.added).toEqual([]);
 });
 
-it.each([0, 1, 2, 3, 4, 5, 6, 7])(
-  'hands a step over again whose worker died with its job, within fifteen seconds, %d s after a look at a long backlog',
-  async (phase) => {
-    const { pass, where, added } = sweeping(5_000);
-    await pass(62 + phase);
-    where.set(7, 'active');
-    await pass(15);
-    expect(added.length).toBe(1);
-  },
-);
-
-it.each([0, 1, 2, 3, 4, 5, 6, 7])(
-  'hands a step over again whose worker died with its job, within eight seconds, %d s after a look beside a short backlog',
-  async (phase) => {
-    const { pass, where, added } = sweeping(50);
+it.each(
+  [0, 1, 2, 3, 4, 5, 6, 7].flatMap((phase) => [
+    { dueSteps: 50, withinSeconds: 8, phase },
+    { dueSteps: 5_000, withinSeconds: 14, phase },
+  ]),
+)(
+  'hands a step over again whose worker died with its job, within $withinSeconds s, $phase s on, beside $dueSteps due steps',
+  async ({ dueSteps, withinSeconds, phase }) => {
+    const { pass, where, added } = sweeping(dueSteps);
     await pass(60 + phase);
     where.set(7, 'active');
-    await pass(9);
+    await pass(withinSeconds + 1);
     expect(added.length).toBe(1);
   },
 );
